@@ -18,7 +18,7 @@ from cetdsl.execution.source import ntz_micros
 from cetdsl.ir import rows as ir
 from cetdsl.ir.rows import Dependent, Step
 from cetdsl.rows.dependent import ARITHMETIC, Bound, Cell, Extreme, Operation, Total, Tree
-from cetdsl.rows.resolve import AVERAGE
+from cetdsl.rows.resolved import AVERAGE
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 #: Types whose values a kernel can put into Spark's order.

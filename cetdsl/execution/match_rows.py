@@ -55,7 +55,7 @@ from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import in_backquotes
 from cetdsl.planning.sorting import OrderedRows, who_sorts_rows
 from cetdsl.rows.nodes import Output
-from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
+from cetdsl.rows.resolved import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
 
 #: The names of the outputs of a clause, as kernels are told.
 OUTPUTS = {

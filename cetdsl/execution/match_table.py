@@ -27,7 +27,8 @@ from cetdsl.rows.automaton import arrows_of, automaton_of
 from cetdsl.rows.clause import parse_clause
 from cetdsl.rows.expressions import read_expression
 from cetdsl.rows.nodes import Output
-from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, moved_name, resolve
+from cetdsl.rows.resolve import resolve
+from cetdsl.rows.resolved import AVERAGE, Expression, ResolvedMatch, Value, Wanted, moved_name
 from cetdsl.rows.within import span_of
 
 #: What is added up by its types, behind what :class:`ConditionSteps` asks of Spark.

@@ -43,7 +43,7 @@ from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import quote
 from cetdsl.rows.dependent import Bound, Cell, Extreme, Operation, Total, Tree
 from cetdsl.rows.nodes import Concatenation, MatchClause, Measure, Name, Output, Skip, SkipTo, SortKey
-from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
+from cetdsl.rows.resolved import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
 
 _OPERATORS = {**dict(zip(COMPARISONS, COMPARISONS, strict=True)), "!=": "<>", "and": "AND", "or": "OR"}
 _TOTALS = {"sum": SUM, "avg": AVERAGE}

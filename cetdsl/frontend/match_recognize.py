@@ -13,7 +13,8 @@ from cetdsl.execution.python import require_worker_python
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.rows.automaton import arrows_of, automaton_of
 from cetdsl.rows.clause import parse_clause
-from cetdsl.rows.resolve import ResolvedMatch, resolve
+from cetdsl.rows.resolve import resolve
+from cetdsl.rows.resolved import ResolvedMatch
 from cetdsl.rows.within import span_of
 
 _LOG = logging.getLogger("cetdsl.rows")

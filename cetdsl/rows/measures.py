@@ -1,0 +1,67 @@
+"""Reads measures: each reference to rows of the match is a slot, which the matcher fills."""
+
+from __future__ import annotations
+
+from cetdsl.errors import ParseError
+from cetdsl.ir.rows import NUMBER, ROW
+from cetdsl.rows.nodes import Name, Output
+from cetdsl.rows.references import ExpressionReader, navigated
+from cetdsl.rows.resolved import Value, Wanted, column
+from cetdsl.rows.words import LOGICAL, PHYSICAL
+
+
+class MeasureReader(ExpressionReader):
+    """A measure: every reference is a slot."""
+
+    def reference(self, name: Name | None, number: int, span: tuple[int, int]) -> str:
+        value = Value(column(number))
+        return self.scope.slot(Wanted(ROW, self._members(name), self._is_running(), value, span=span))
+
+    def _is_running(self, word: str = "") -> bool:
+        return word != "FINAL" and self.scope.clause.output is not Output.ONE_ROW
+
+    def call(self, begin: int) -> tuple[str, int]:
+        prefix = self._upper(begin) if self._upper(begin) in ("RUNNING", "FINAL") else ""
+        place = begin + bool(prefix)
+        token, word = self.tokens[place], self._upper(place)
+        if self._upper(place + 1) != "(":
+            self._fail(f"{token.text} is not called", f"write {token.text}(...)", token, ParseError)
+        if prefix and word in ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"):
+            hint = f"write {prefix} before FIRST, LAST or an aggregate"
+            self._fail(f"{prefix} cannot stand before {token.text}", hint, self.tokens[begin])
+        running = self._is_running(prefix)
+        if word == "MATCH_NUMBER":
+            arguments, behind = self._arguments(place)
+            if arguments:
+                self._fail("MATCH_NUMBER takes nothing", "write MATCH_NUMBER()", token)
+            return self.scope.slot(Wanted(NUMBER)), behind
+        if word == "CLASSIFIER":
+            name, behind = self._classified(place)
+            return self.scope.slot(Wanted(ROW, self._members(name), running)), behind
+        if word in PHYSICAL or word in LOGICAL:
+            return self._navigation(place, running)
+        return self._aggregate(place, running)
+
+    def _navigation(self, place: int, running: bool) -> tuple[str, int]:
+        move, logical, arguments, behind = navigated(self, place)
+        begin, end = arguments[0]
+        first, offset = False, 0
+        call = self.tokens[place]
+        if logical is not None:
+            call = self.tokens[logical]
+            if logical != place:
+                running = self._is_running(self._upper(logical - 1))
+            first = call.upper == "FIRST"
+            inner, _ = self._arguments(logical)
+            offset = self._offset(logical, inner, 0)
+            begin, end = inner[0]
+        value, name = self._inner(begin, end, call, move)
+        moved = move if value is None else 0
+        return self.scope.slot(Wanted(ROW, self._members(name), running, value, first, offset, move=moved)), behind
+
+    def _aggregate(self, place: int, running: bool) -> tuple[str, int]:
+        found = self._aggregated(place)
+        span = (self.tokens[place].start, self.tokens[found.behind - 1].end)
+        members = self._members(found.name)
+        wanted = Wanted(found.kind, members, running, found.value, distinct=found.distinct, span=span)
+        return self.scope.slot(wanted), found.behind

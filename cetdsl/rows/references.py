@@ -1,0 +1,376 @@
+"""Reads the expressions of a clause and writes them as SQL over the columns of a row.
+
+Expressions are Spark's SQL and stay so. Only references to rows of the match, such as ``FIRST(A.price)``, are taken out
+of the tokens. What stands for them depends on where the expression stands: :mod:`~cetdsl.rows.measures` and
+:mod:`~cetdsl.rows.conditions` say so. Physical neighbours, ``PREV(price)``, are Spark's own ``lag`` and ``lead``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import attrs
+
+from cetdsl.errors import CetdslError, ParseError, ResolutionError, UnsupportedQuery
+from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST
+from cetdsl.rows.nodes import Name
+from cetdsl.rows.resolved import AVERAGE, Expression, Value, column
+from cetdsl.rows.scope import Scope
+from cetdsl.rows.tokens import Kind, Token
+from cetdsl.rows.words import (
+    AGGREGATES,
+    COUNTED_EVERYWHERE,
+    LOGICAL,
+    NAVIGATION,
+    OTHER_AGGREGATES,
+    SYNTAX,
+    TAKE_TYPE,
+    TAKE_UNIT,
+    TYPED,
+    UNITS,
+)
+
+
+@attrs.frozen
+class Aggregated:
+    """An aggregate over rows of a name, with its values: None where COUNT counts all rows, or for labels.
+
+    ``behind`` is the place of the token behind it.
+    """
+
+    kind: str
+    name: Name | None
+    value: Value | None
+    behind: int
+    distinct: bool = False
+
+
+class ExpressionReader:
+    """Reads the tokens of an expression, and writes the SQL that Spark evaluates."""
+
+    def __init__(self, scope: Scope, tokens: Sequence[Token]) -> None:
+        self.scope, self.tokens = scope, tokens
+        self.unknown: list[Token] = []
+        self._shadowed: list[tuple[int, str]] = []
+
+    def expression(self) -> Expression:
+        """The whole expression."""
+        sql = self._sql(0, len(self.tokens))
+        return Expression(sql, (self.tokens[0].start, self.tokens[-1].end), tuple(self.unknown))
+
+    # What a reference stands for depends on where the expression stands.
+
+    def reference(self, name: Name | None, number: int, span: tuple[int, int]) -> str:
+        """The SQL for a column of the rows that are bound to ``name``, or of any row of the match."""
+        raise NotImplementedError
+
+    def call(self, begin: int) -> tuple[str, int]:
+        """The SQL for a call that looks at rows of the match, and the place behind it."""
+        raise NotImplementedError
+
+    def _fail(self, message: str, hint: str, token: Token, kind: type[CetdslError] = ResolutionError) -> NoReturn:
+        self.scope.fail(message, hint, token.span, kind)
+
+    def _sql(self, begin: int, end: int) -> str:
+        parts: list[str] = []
+        place = begin
+        while place < end:
+            text, place = self._part(place, end)
+            parts.append(text)
+        return " ".join(parts)
+
+    def _upper(self, place: int) -> str:
+        return self.tokens[place].upper if 0 <= place < len(self.tokens) else ""
+
+    def _part(self, place: int, end: int) -> tuple[str, int]:
+        token, word = self.tokens[place], self._upper(place)
+        behind = self._upper(place + 1) if place + 1 < end else ""
+        if word == "OVER":
+            hint = "compute it as a column first"
+            self._fail("a window function cannot stand in MATCH_RECOGNIZE", hint, token, UnsupportedQuery)
+        if word == "(" and behind in ("SELECT", "WITH"):
+            closing = self._closing(place + 1, end)
+            return " ".join(token.text for token in self.tokens[place : closing + 1]), closing + 1
+        if not token.is_name or self._upper(place - 1) == ".":
+            return token.text, place + 1
+        if token.kind is Kind.WORD and word in ("RUNNING", "FINAL") and self._upper(place + 1) in NAVIGATION:
+            return self.call(place)
+        if token.kind is Kind.WORD and behind == "(":
+            if word in NAVIGATION:
+                return self.call(place)
+            if word in OTHER_AGGREGATES:
+                hint = "write a function of ARRAY_AGG(...) for it, such as array_distinct or aggregate"
+                self._fail(f"the aggregate {token.text} is not known of rows of a match", hint, token, UnsupportedQuery)
+            return token.text, place + 1
+        name = Name(token.name, token.span)
+        if behind == "." and place + 2 < end and token.name.casefold() in self.scope.groups:
+            if self.tokens[place + 2].upper == "*":
+                self._fail(f"{token.text}.* stands for whole rows", "only COUNT takes them", token, UnsupportedQuery)
+            if self.tokens[place + 2].is_name:
+                last = self.tokens[place + 2]
+                number = self.scope.column_number(Name(last.name, last.span))
+                return self.reference(name, number, (token.start, last.end)), place + 3
+        if self._is_syntax(place, end) or self._is_shadowed(place, end):
+            return token.text, place + 1
+        column_number = self.scope.find_column(token.name, token.span)
+        if column_number is not None:
+            return self.reference(None, column_number, token.span), place + 1
+        if behind == "." or token.kind is Kind.QUOTED:
+            if behind == ".":
+                self.scope.members(name)
+            self.scope.column_number(name)
+        self.unknown.append(token)
+        return token.text, place + 1
+
+    def _is_syntax(self, place: int, end: int) -> bool:
+        """Whether a word is part of Spark's syntax here, and no name of a column."""
+        token, word = self.tokens[place], self._upper(place)
+        if token.kind is Kind.QUOTED:
+            return False
+        if word in SYNTAX:
+            return True
+        if word in TYPED and place + 1 < end and self.tokens[place + 1].kind is Kind.STRING:
+            return True
+        if word in UNITS and (self._in_interval(place) or self._is_first_argument(place, TAKE_UNIT)):
+            return True
+        if self._is_first_argument(place, {"EXTRACT"}) or self._upper(place - 1) in ("::", "COLLATE"):
+            return True
+        return self._in_type(place)
+
+    def _in_interval(self, place: int) -> bool:
+        """Whether a word is a unit of INTERVAL: ``INTERVAL '1' DAY``, ``INTERVAL 1 day 2 hours``."""
+        place -= 1
+        while place >= 0:
+            token = self.tokens[place]
+            if token.upper == "INTERVAL":
+                return True
+            literal = token.kind in (Kind.NUMBER, Kind.STRING) or token.upper in ("-", "+", "TO")
+            if not literal and token.upper not in UNITS:
+                return False
+            place -= 1
+        return False
+
+    def _is_first_argument(self, place: int, functions: set[str]) -> bool:
+        return self._upper(place - 1) == "(" and self._upper(place - 2) in functions
+
+    def _in_type(self, place: int) -> bool:
+        """Whether a word stands behind the AS of a CAST."""
+        depth, seen_as = 0, False
+        for before in range(place - 1, -1, -1):
+            word = self._upper(before)
+            if word == ")":
+                depth += 1
+            elif word == "(" and depth:
+                depth -= 1
+            elif word == "(":
+                if self._upper(before - 1) in TAKE_TYPE:
+                    return seen_as
+                if not seen_as and self._upper(before - 1) in ("", ",", "("):
+                    return False
+            elif word == "AS" and not depth:
+                seen_as = True
+        return False
+
+    def _is_shadowed(self, place: int, end: int) -> bool:
+        """Whether a word is a parameter of a lambda function: where it is declared, or behind that."""
+        name = self.tokens[place].name.casefold()
+        self._shadowed = [(until, known) for until, known in self._shadowed if place < until]
+        if any(known == name for _, known in self._shadowed):
+            return True
+        arrow = place + 1
+        if self._upper(place - 1) in ("(", ","):
+            # x -> ..., or (x, y) -> ...
+            while arrow + 1 < end and self._upper(arrow) == "," and self.tokens[arrow + 1].is_name:
+                arrow += 2
+            arrow += self._upper(arrow) == ")" and self._upper(arrow + 1) == "->"
+        if self._upper(arrow) != "->":
+            return False
+        self._shadowed.append((self._closing(arrow, end), name))
+        return True
+
+    def _closing(self, place: int, end: int) -> int:
+        """The place of the bracket that closes the one around a place."""
+        depth = 0
+        for after in range(place, end):
+            word = self._upper(after)
+            if word in ("(", "["):
+                depth += 1
+            elif word in (")", "]"):
+                depth -= 1
+                if depth < 0:
+                    return after
+        return end
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _arguments(self, name: int) -> tuple[list[tuple[int, int]], int]:
+        """The arguments of a call whose name stands at a place, each from and to a place; and the place behind it."""
+        begin, closing = name + 2, self._closing(name + 2, len(self.tokens))
+        if closing == len(self.tokens):
+            self._fail(f"{self.tokens[name].text}( does not end", "close it with )", self.tokens[name], ParseError)
+        if begin == closing:
+            return [], closing + 1
+        found, depth = list[tuple[int, int]](), 0
+        for place in range(begin, closing):
+            word = self._upper(place)
+            depth += (word in ("(", "[")) - (word in (")", "]"))
+            if word == "," and not depth:
+                found.append((begin, place))
+                begin = place + 1
+        return [*found, (begin, closing)], closing + 1
+
+    def _offset(self, name: int, arguments: Sequence[tuple[int, int]], default: int) -> int:
+        """The second argument of a navigation."""
+        token = self.tokens[name]
+        if not arguments or len(arguments) > 2 or arguments[0][0] == arguments[0][1]:
+            self._fail(f"{token.text} takes an expression and a number of rows", f"write {token.text}(A.x, 2)", token)
+        if len(arguments) == 1:
+            return default
+        begin, end = arguments[1]
+        last = self.tokens[begin]
+        if end - begin != 1 or last.kind is not Kind.NUMBER or not last.text.isdecimal() or int(last.text) >= 2**31:
+            at = self.tokens[min(begin, len(self.tokens) - 1)]
+            self._fail(f"the number of rows of {token.text} is no whole number", "write a literal, such as 2", at)
+        return int(last.text)
+
+    def _inner(self, begin: int, end: int, call: Token, move: int = 0) -> tuple[Value | None, Name | None]:
+        """An argument over rows of one name: its value, None for their labels, and the name."""
+        label = self._label_argument(begin, end)
+        if label is not None:
+            return None, label[0]
+        tokens = self.tokens[begin:end]
+        inner = _RowReader(self.scope, tokens, call)
+        sql = inner.expression().sql
+        self.unknown += inner.unknown
+        if not inner.found and inner.unknown:
+            self.scope.column_number(Name(inner.unknown[0].name, inner.unknown[0].span))
+        if not inner.found and call.upper not in COUNTED_EVERYWHERE:
+            hint = "name a column of the rows, as in A.x"
+            self._fail(f"what {call.text} takes refers to no row", hint, call)
+        each: tuple[str, ...] = ()
+        if inner.labelled:
+            if move:
+                hint = f"write {call.text}(CLASSIFIER()) and {call.text} of the column, and what is made of them around"
+                self._fail(f"{call.text} takes a label or values of columns, not both", hint, call, UnsupportedQuery)
+            labels = zip(self.scope.variables.values(), self._members(inner.name))
+            each = tuple(
+                _RowReader(self.scope, tokens, call, variable.name).expression().sql if is_asked else ""
+                for variable, is_asked in labels
+            )
+        return Value(sql, move, each), inner.name
+
+    def _label_argument(self, begin: int, end: int) -> tuple[Name | None] | None:
+        """The name in an argument that is CLASSIFIER(name) and nothing else."""
+        if self._upper(begin) != "CLASSIFIER" or self._upper(begin + 1) != "(":
+            return None
+        name, behind = self._classified(begin)
+        return (name,) if behind == end else None
+
+    def _classified(self, place: int) -> tuple[Name | None, int]:
+        """The name in CLASSIFIER(name), and the place behind it."""
+        arguments, behind = self._arguments(place)
+        if not arguments:
+            return None, behind
+        (begin, end), *more = arguments
+        token = self.tokens[begin]
+        if more or end - begin != 1 or not token.is_name:
+            self._fail(
+                "CLASSIFIER takes a variable or nothing", "write CLASSIFIER() or CLASSIFIER(A)", self.tokens[place]
+            )
+        return Name(token.name, token.span), behind
+
+    def _aggregated(self, place: int) -> Aggregated:
+        """The aggregate whose name stands at a place."""
+        token, word = self.tokens[place], self._upper(place)
+        arguments, behind = self._arguments(place)
+        if self._upper(behind) == "FILTER":
+            hint = f"write {word}(CASE WHEN condition THEN value END)"
+            self._fail("FILTER is not known of rows of a match", hint, self.tokens[behind], UnsupportedQuery)
+        if len(arguments) != 1 or arguments[0][0] == arguments[0][1]:
+            self._fail(f"{token.text} takes one argument", f"write {token.text}(A.x)", token)
+        begin, end = arguments[0]
+        distinct = self._upper(begin) == "DISTINCT"
+        begin += self._upper(begin) in ("DISTINCT", "ALL")
+        if word == "COUNT" and (counted := self._counted(begin, end)) is not None:
+            if distinct:
+                hint = "count the distinct values of a column: COUNT(DISTINCT A.x)"
+                self._fail("rows are not told apart as wholes", hint, self.tokens[begin - 1], UnsupportedQuery)
+            return Aggregated(COUNT, counted[0], None, behind)
+        value, name = self._inner(begin, end, token)
+        kind = COUNT if word == "COUNT" else AGGREGATES.get(word, AVERAGE)
+        # The least and the greatest value are what they are, however often they occur.
+        distinct = distinct and kind not in (LEAST, GREATEST)
+        if word == "COUNT" and not distinct:
+            return Aggregated(COUNT, name, None if value is None else value.is_there, behind)
+        if value is None and kind not in (LIST, COUNT):
+            # Of a label alone MIN and MAX compare texts, and the others are for Spark to refuse.
+            labels = tuple(map(quoted, (variable.name for variable in self.scope.variables.values())))
+            value = Value(labels[0], 0, labels)
+        return Aggregated(kind, name, value, behind, distinct)
+
+    def _counted(self, begin: int, end: int) -> tuple[Name | None] | None:
+        """The name in ``*`` or ``name.*``; None for anything else."""
+        if end - begin == 1 and self._upper(begin) == "*":
+            return (None,)
+        token = self.tokens[begin]
+        if end - begin == 3 and token.is_name and self._upper(begin + 1) == "." and self._upper(begin + 2) == "*":
+            return (Name(token.name, token.span),)
+        return None
+
+    def _members(self, name: Name | None) -> tuple[bool, ...]:
+        if name is None:
+            return tuple(True for _ in self.scope.variables)
+        return self.scope.members(name)
+
+
+class _RowReader(ExpressionReader):
+    """What FIRST, PREV or an aggregate takes: an expression over rows of one name."""
+
+    def __init__(self, scope: Scope, tokens: Sequence[Token], call: Token, label: str = "") -> None:
+        super().__init__(scope, tokens)
+        self._call, self._label = call, label
+        self.found, self.labelled = False, False
+        self.name = None
+
+    name: Name | None
+
+    def reference(self, name: Name | None, number: int, span: tuple[int, int]) -> str:
+        self._refer(name, span)
+        return column(number)
+
+    def _refer(self, name: Name | None, span: tuple[int, int]) -> None:
+        if self.found and (name and name.name.casefold()) != (self.name and self.name.name.casefold()):
+            hint = "write one call for each of them"
+            self.scope.fail(f"{self._call.text} takes rows of one variable, and here are several", hint, span)
+        self.found, self.name = True, name
+
+    def call(self, begin: int) -> tuple[str, int]:
+        token = self.tokens[begin]
+        if token.upper == "CLASSIFIER":
+            name, behind = self._classified(begin)
+            self._refer(name, token.span)
+            self.labelled = True
+            return quoted(self._label), behind
+        hint = "FIRST and LAST may stand in PREV and NEXT, all others only in expressions around each other"
+        return self._fail(f"{token.text} cannot stand in {self._call.text} like this", hint, token, UnsupportedQuery)
+
+
+def quoted(label: str) -> str:
+    """A label as a constant of SQL."""
+    return "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def navigated(reader: ExpressionReader, place: int) -> tuple[int, int | None, list[tuple[int, int]], int]:
+    """What a navigation is: how many rows to move, where FIRST or LAST stands, its arguments, the place behind it."""
+    word = reader._upper(place)
+    arguments, behind = reader._arguments(place)
+    if word in LOGICAL:
+        return 0, place, arguments or [(place, place)], behind
+    rows = reader._offset(place, arguments, 1)
+    move = -rows if word == "PREV" else rows
+    begin, end = arguments[0]
+    inner = begin + (reader._upper(begin) in ("RUNNING", "FINAL"))
+    if reader._upper(inner) in LOGICAL and reader._upper(inner + 1) == "(" and reader._arguments(inner)[1] == end:
+        return move, inner, arguments, behind
+    return move, None, arguments, behind

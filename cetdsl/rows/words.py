@@ -1,0 +1,36 @@
+"""Words that mean something in the expressions of a clause: navigations, aggregates, and Spark's own syntax."""
+
+from __future__ import annotations
+
+from cetdsl.ir.rows import GREATEST, LEAST, LIST, SUM
+
+PHYSICAL = {"PREV": "lag", "NEXT": "lead"}
+LOGICAL = {"FIRST", "LAST"}
+#: Beside these and COUNT, an average, which is a sum and a count.
+AGGREGATES = {"SUM": SUM, "MIN": LEAST, "MAX": GREATEST, "ARRAY_AGG": LIST, "COLLECT_LIST": LIST}
+#: What may take a constant, which then stands for a value of each row.
+COUNTED_EVERYWHERE = frozenset(AGGREGATES) | {"COUNT", "AVG", "MEAN"}
+NAVIGATION = LOGICAL | set(PHYSICAL) | set(AGGREGATES) | {"COUNT", "AVG", "MEAN", "CLASSIFIER", "MATCH_NUMBER"}
+#: Spark's other aggregates: they would aggregate the matches themselves.
+OTHER_AGGREGATES = frozenset(
+    """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE APPROX_TOP_K BIT_AND BIT_OR BIT_XOR BITMAP_CONSTRUCT_AGG
+    BITMAP_OR_AGG BOOL_AND BOOL_OR COLLECT_SET CORR COUNT_IF COUNT_MIN_SKETCH COVAR_POP COVAR_SAMP EVERY FIRST_VALUE
+    GROUPING GROUPING_ID HISTOGRAM_NUMERIC HLL_SKETCH_AGG HLL_UNION_AGG KURTOSIS LAST_VALUE LISTAGG MAX_BY MEDIAN MIN_BY
+    MODE PERCENTILE PERCENTILE_APPROX PERCENTILE_CONT PERCENTILE_DISC REGR_AVGX REGR_AVGY REGR_COUNT REGR_INTERCEPT
+    REGR_R2 REGR_SLOPE REGR_SXX REGR_SXY REGR_SYY SCHEMA_OF_JSON_AGG SKEWNESS SOME STD STDDEV STDDEV_POP STDDEV_SAMP
+    STRING_AGG TRY_AVG TRY_SUM VAR_POP VAR_SAMP VARIANCE""".split()  # noqa: SIM905 - a list would take a page
+)
+#: Words that are part of an expression even if a column is called so; in backquotes they are the column.
+SYNTAX = frozenset(
+    """ALL AND ANY AS ASC BETWEEN BOTH CASE CAST COLLATE CROSS CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER DESC DISTINCT
+    DIV ELSE END ESCAPE EXISTS EXTRACT FALSE FROM ILIKE IN INTERVAL IS LEADING LIKE NOT NULL OR OVERLAY REGEXP RLIKE
+    SELECT SIMILAR SOME THEN TO TRAILING TRUE USING WHEN WHERE""".split()  # noqa: SIM905 - a list would take a page
+)
+UNITS = frozenset(
+    f"{unit}{ending}"
+    for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+    for ending in ("", "S")
+)
+TYPED = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME", "X"}
+TAKE_UNIT = {"EXTRACT", "TIMESTAMPDIFF", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "DATEADD", "DATE_ADD"}
+TAKE_TYPE = {"CAST", "TRY_CAST"}
