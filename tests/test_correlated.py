@@ -188,6 +188,15 @@ def test_explain_says_how_far_a_not_looks(judge: Judge) -> None:
     assert "a match with n.t <= (a.t + 2), of which the nearest tells, ahead" in str(asked.explain("physical"))
 
 
+@pytest.mark.classic
+@pytest.mark.parametrize(("length", "is_sight"), [("'23' HOUR", True), ("'1' DAY", False)])
+def test_days_of_a_time_zone_keep_no_order(spark: Any, length: str, is_sight: bool) -> None:
+    """Where clocks go forward, 02:30 a day later is 03:30, and 03:00 is 03:00: the nearest event tells nothing."""
+    df = spark.createDataFrame([], "ts timestamp, type string, x int")
+    text = f"PATTERN SEQ(A a, NOT C n, B b) WHERE n.ts + INTERVAL {length} > b.ts AND a.x <= b.x"
+    assert ("of which the nearest tells" in str(df.pattern(text, time="ts").explain("physical"))) == is_sight
+
+
 def test_a_few_predicates_of_not(judge: Judge) -> None:
     judge.judge([text_of(*query, window=WINDOWS[2]) for query in (ALL[1], ALL[3], PLACES[9], ALL[4])])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
@@ -73,8 +75,18 @@ def _rises(expr: Expr, resolved: ResolvedQuery) -> bool:
             and type_of(expr.arguments[0], resolved.schema) in types
             and _rises(expr.arguments[0], resolved)
         )
-    if isinstance(expr, Binary) and expr.op in ("+", "-") and isinstance(expr.right, Literal):
-        return _rises(expr.left, resolved)
-    return (
-        isinstance(expr, Binary) and expr.op == "+" and isinstance(expr.left, Literal) and _rises(expr.right, resolved)
-    )
+    if not isinstance(expr, Binary) or expr.op not in ("+", "-"):
+        return False
+    moved, by = (expr.left, expr.right) if isinstance(expr.right, Literal) else (expr.right, expr.left)
+    if not isinstance(by, Literal) or (by is expr.left and expr.op == "-"):
+        return False
+    return _keeps_order(by, type_of(moved, resolved.schema)) and _rises(moved, resolved)
+
+
+def _keeps_order(by: Literal, kind: str | None) -> bool:
+    """Whether what is moved by a constant stays in order.
+
+    Days of a time zone that changes its clocks do not: 02:30 a day later may be 03:30, and 03:00 is 03:00.
+    """
+    has_days = isinstance(by.value, datetime.timedelta) and abs(by.value) >= datetime.timedelta(days=1)
+    return not (has_days and kind == "timestamp")
