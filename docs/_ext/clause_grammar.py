@@ -44,7 +44,7 @@ def clause_grammar() -> pp.ParserElement:
 def pattern_grammar(name: pp.ParserElement, number: pp.ParserElement) -> pp.ParserElement:
     """A row pattern."""
     pattern = pp.Forward().set_name("pattern")
-    bounds = pp.Literal("{") + (number + pp.Opt("," + pp.Opt(number)) | "," + number) + "}"
+    bounds = pp.Literal("{") + (number + pp.Opt("," + pp.Opt(number)) | "," + pp.Opt(number)) + "}"
     quantifier = ((pp.one_of("* + ?") | bounds) + pp.Opt("?")).set_name("quantifier")
     permute = pp.CaselessKeyword("PERMUTE") + "(" + pp.DelimitedList(pattern) + ")"
     excluded = pp.Literal("{-") + pattern + "-}"
