@@ -20,6 +20,7 @@ import cetdsl as cet
 from cetdsl.demo import run_demo
 from cetdsl.errors import CetdslError, CommandLineError
 from cetdsl.explain.timeline import require_plotly
+from cetdsl.frontend.diagnosis import USUAL_SAMPLE
 from cetdsl.frontend.watch import micro_batches
 from cetdsl.pattern.expressions import attributes
 from cetdsl.session import readable, spark_session
@@ -170,7 +171,7 @@ def _parser() -> argparse.ArgumentParser:
     diagnose.set_defaults(action=_diagnose)
     _add_query(diagnose)
     diagnose.add_argument(
-        "--sample", type=_positive, metavar="N", help="count trends over about N events (default 500,000)"
+        "--sample", type=_positive, metavar="N", help=f"count trends over about N events (default {USUAL_SAMPLE:,})"
     )
     diagnose.add_argument("--html", metavar="FILE", help="also write what is found as a web page")
 

@@ -176,8 +176,8 @@ class Cells:
 
     # -- whether there is a neighbour at all -----------------------------------------------------------------------
 
-    def marked(self, nodes: DataFrame, others: DataFrame, flag: str, *, forward: bool) -> DataFrame:
-        """Adds a column: whether a node follows one of some others (``forward``), or one of these follows it.
+    def marked(self, nodes: DataFrame, others: DataFrame, *, forward: bool) -> DataFrame:
+        """Adds whether a node is ``linked``: follows one of some others (``forward``), or one of these follows it.
 
         Where values and times tell, which is so for equalities with at most one order or inequality, the work is linear
         in the nodes, but for sorting. Otherwise pairs are tested until one is found.
@@ -188,17 +188,17 @@ class Cells:
         if transition.edge.listed or len(transition.rest) + (transition.order is not None) > 1:
             rows, found, meet = self._sides(nodes if not forward else others, others if not forward else nodes)
             marked = found.join(rows, meet, "left_semi") if forward else _distinct(rows.join(found, meet, "left_semi"))
-            marks = marked.select(F.col("c" if forward else "c_0").alias("x"), F.lit(True).alias(flag))
+            marks = marked.select(F.col("c" if forward else "c_0").alias("x"), F.lit(True).alias("linked"))
             every = nodes.join(marks, F.col("c") == F.col("x"), "left").drop("x")
-            return every.withColumn(flag, F.coalesce(flag, F.lit(False)))
+            return every.withColumn("linked", F.coalesce("linked", F.lit(False)))
         if transition.order is not None:
-            found = self._beyond_bound(asking, giving, flag, transition.order, forward=forward)
+            found = self._beyond_bound(asking, giving, transition.order, forward=forward)
         elif transition.rest:
-            found = self._of_another_value(asking, giving, flag, transition.rest[0], forward=forward)
+            found = self._of_another_value(asking, giving, transition.rest[0], forward=forward)
         else:
             best = self._extremes(giving, [], forward=forward)
-            found = self._compared(asking, best, flag, forward=forward)
-        return found.unionByName(nodes.filter(~self.usable(later=forward)).withColumn(flag, F.lit(False)))
+            found = self._compared(asking, best, forward=forward)
+        return found.unionByName(nodes.filter(~self.usable(later=forward)).withColumn("linked", F.lit(False)))
 
     def _time(self, suffix: str = "") -> Column:
         """What events are ordered by; a number is aggregated without sorting, and a struct is not."""
@@ -210,16 +210,14 @@ class Cells:
         lists = [column.alias(f"h{n}") for n, column in enumerate(self._listed(later=not forward))]
         return giving.groupBy(*lists, *more).agg((F.min if forward else F.max)(self._time()).alias("best"))
 
-    def _compared(self, asking: DataFrame, best: DataFrame, flag: str, *, forward: bool) -> DataFrame:
+    def _compared(self, asking: DataFrame, best: DataFrame, *, forward: bool) -> DataFrame:
         """Adds whether the best instant of a node's list is before it, or after it; ``best`` may depend on a value."""
         names = [name for name in best.columns if name.startswith("h")]
         rows = asking.join(best.hint("shuffle_hash"), self._same(names, later=forward), "left")
         beats = self._time() > F.col("best") if forward else self._time() < F.col("best")
-        return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias(flag))
+        return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias("linked"))
 
-    def _of_another_value(
-        self, asking: DataFrame, giving: DataFrame, flag: str, other: Comparison, *, forward: bool
-    ) -> DataFrame:
+    def _of_another_value(self, asking: DataFrame, giving: DataFrame, other: Comparison, *, forward: bool) -> DataFrame:
         """The best instant of each list among two values tells that of all values but one."""
         asked, given = (f"f{c}" for c in ((other.later, other.earlier) if forward else (other.earlier, other.later)))
         best = self._extremes(giving, [F.col(given).alias("y")], forward=forward)
@@ -232,11 +230,9 @@ class Cells:
         rows = asking.join(sums, self._same(names, later=forward), "left")
         best_other = F.when(F.col(asked) == F.col("y1"), F.col("b2")).otherwise(F.col("b1"))
         beats = self._time() > best_other if forward else self._time() < best_other
-        return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias(flag))
+        return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias("linked"))
 
-    def _beyond_bound(
-        self, asking: DataFrame, giving: DataFrame, flag: str, order: Comparison, *, forward: bool
-    ) -> DataFrame:
+    def _beyond_bound(self, asking: DataFrame, giving: DataFrame, order: Comparison, *, forward: bool) -> DataFrame:
         """Goes along the values, range by range, with the best instant so far."""
         # Bounds before values where the bound itself is allowed.
         ascending = (order.op in RISING) == forward
@@ -261,7 +257,7 @@ class Cells:
         time = self._time()
         beats = [time > F.col(n) if forward else time < F.col(n) for n in ("here", "ahead")]
         found = combine(operator.or_, [F.coalesce(beat, F.lit(False)) for beat in beats])
-        return here.select(*asking.columns, found.alias(flag))
+        return here.select(*asking.columns, found.alias("linked"))
 
     def _along(self, rows: DataFrame, order: Comparison, *, later: bool) -> DataFrame:
         """Adds the list ``h0``, ... of each node, its value or bound ``y``, and the range ``z`` that this lies in."""

@@ -175,15 +175,15 @@ class JoinedGraph:
 
     def _neighbours(self, nodes: DataFrame, others: DataFrame, *, forward: bool) -> DataFrame:
         """Adds whether each node is ``linked``: follows one of the others, or (not ``forward``) one follows it."""
-        found = [cells.marked(nodes, others, "linked", forward=forward) for cells in self.cells]
+        found = [cells.marked(nodes, others, forward=forward) for cells in self.cells]
         if len(found) == 1:
             return found[0]
         # Each transition asks the nodes as they are: asking what another one has marked, whose plan has them twice,
         # would double the plan with each transition.
         marks = [rows.filter("linked").select(F.col("c").alias("x")) for rows in found]
-        linked = F.col("x").isNotNull().alias("linked")
         if not marks:
             return nodes.withColumn("linked", F.lit(False))
+        linked = F.col("x").isNotNull().alias("linked")
         return nodes.join(union(marks).distinct(), F.col("c") == F.col("x"), "left").select(*nodes.columns, linked)
 
     @cached_property

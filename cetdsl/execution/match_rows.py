@@ -55,7 +55,17 @@ from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import in_backquotes
 from cetdsl.planning.sorting import OrderedRows, who_sorts_rows
 from cetdsl.rows.nodes import Output
-from cetdsl.rows.resolved import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
+from cetdsl.rows.resolved import (
+    AVERAGE,
+    Expression,
+    ResolvedMatch,
+    Value,
+    Wanted,
+    column,
+    moved_name,
+    placed,
+    slot_name,
+)
 
 #: The names of the outputs of a clause, as kernels are told.
 OUTPUTS = {
@@ -476,7 +486,7 @@ class _Match:
             return self._over_distinct(wanted)
         if wanted.kind in (SUM, AVERAGE):
             return self._added(wanted)
-        value = None if wanted.value is None else self._placed(wanted.value)
+        value = None if wanted.value is None else placed(wanted.value, self._moved)
         if wanted.kind in (LEAST, GREATEST):
             self._require_ordered(wanted)
         place = self._asked(wanted, wanted.kind, value)
@@ -486,14 +496,6 @@ class _Match:
         slot = Slot(kind, wanted.members, wanted.running, LABEL, wanted.first, wanted.offset, move=wanted.move)
         self._slots.append((slot, value))
         return len(self._slots) - 1
-
-    def _placed(self, value: Value) -> Value:
-        """A value of the row itself, which is one of another row under a name."""
-        if not value.move:
-            return value
-        if value not in self._moved:
-            self._moved.append(value)
-        return Value(moved_name(self._moved.index(value)))
 
     def _over_distinct(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
         """An aggregate of distinct values, which Spark makes of the list of all of them."""

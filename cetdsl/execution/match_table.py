@@ -28,7 +28,7 @@ from cetdsl.rows.clause import parse_clause
 from cetdsl.rows.expressions import read_expression
 from cetdsl.rows.nodes import Output
 from cetdsl.rows.resolve import resolve
-from cetdsl.rows.resolved import AVERAGE, Expression, ResolvedMatch, Value, Wanted, moved_name
+from cetdsl.rows.resolved import AVERAGE, Expression, ResolvedMatch, Value, Wanted, placed
 from cetdsl.rows.within import span_of
 
 #: What is added up by its types, behind what :class:`ConditionSteps` asks of Spark.
@@ -157,7 +157,7 @@ class TableMatch:
         return len(self._slots) - 1
 
     def _slot(self, wanted: Wanted) -> Callable[[Sequence[pa.Array]], pa.Array]:
-        value = None if wanted.value is None else self._placed(wanted.value)
+        value = None if wanted.value is None else placed(wanted.value, self._moved)
         if wanted.kind in (SUM, AVERAGE, LEAST, GREATEST) or wanted.distinct:
             self._require_known(wanted, value)
         if wanted.distinct:
@@ -174,14 +174,6 @@ class TableMatch:
             return lambda found: found[added]
         counted = self._asked(wanted, COUNT, value.is_there)
         return lambda found: pc.divide(found[added], pc.cast(_or_null(found[counted]), pa.float64()))
-
-    def _placed(self, value: Value) -> Value:
-        """A value of the row itself, which is one of another row under a name."""
-        if not value.move:
-            return value
-        if value not in self._moved:
-            self._moved.append(value)
-        return Value(moved_name(self._moved.index(value)))
 
     def _require_known(self, wanted: Wanted, value: Value | None) -> None:
         kind = T.StringType() if value is None else self._type_of(value.sql, wanted.span, self._columns([]))

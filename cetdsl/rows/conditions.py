@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import attrs
 
-from cetdsl.errors import ParseError, UnsupportedQuery
+from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST, NUMBER
 from cetdsl.rows.dependent import ARITHMETIC, Bound, Cell, Extreme, Operation, Total, Tree
 from cetdsl.rows.nodes import Name
@@ -70,14 +70,14 @@ class ConditionReader(ExpressionReader):
         if word == "FINAL":
             self._refuse_final(token)
         place = begin + (word == "RUNNING")
-        token, word = self.tokens[place], self._upper(place)
-        if self._upper(place + 1) != "(":
-            self._fail(f"{token.text} is not called", f"write {token.text}(...)", token, ParseError)
+        word = self._upper(place)
+        self._require_call(place)
         if word == "CLASSIFIER":
             name, behind = self._classified(place)
             return self._label_of(self._bound(name, False, 0)), behind
         if word == "MATCH_NUMBER":
-            return self._match_number(place)
+            self._total = Total(NUMBER, (), "", self.tokens[place].span)
+            return "total", self._behind_match_number(place)
         if word in PHYSICAL or word in LOGICAL:
             return self._navigation(place)
         return self._aggregate(place)
@@ -88,14 +88,6 @@ class ConditionReader(ExpressionReader):
             return quoted(self._name)
         self._labelled = True
         return self._cell(row, quoted(self._label))
-
-    def _match_number(self, place: int) -> tuple[str, int]:
-        arguments, behind = self._arguments(place)
-        token = self.tokens[place]
-        if arguments:
-            self._fail("MATCH_NUMBER takes nothing", "write MATCH_NUMBER()", token)
-        self._total = Total(NUMBER, (), "", token.span)
-        return "total", behind
 
     def _refuse_final(self, token: Token) -> NoReturn:
         self._fail("FINAL cannot stand in DEFINE", "the match is not final while rows are tested; leave it out", token)

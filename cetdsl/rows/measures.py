@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cetdsl.errors import ParseError
 from cetdsl.ir.rows import NUMBER, ROW
 from cetdsl.rows.nodes import Name, Output
 from cetdsl.rows.references import ExpressionReader, navigated
@@ -24,17 +23,13 @@ class MeasureReader(ExpressionReader):
         prefix = self._upper(begin) if self._upper(begin) in ("RUNNING", "FINAL") else ""
         place = begin + bool(prefix)
         token, word = self.tokens[place], self._upper(place)
-        if self._upper(place + 1) != "(":
-            self._fail(f"{token.text} is not called", f"write {token.text}(...)", token, ParseError)
+        self._require_call(place)
         if prefix and word in ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"):
             hint = f"write {prefix} before FIRST, LAST or an aggregate"
             self._fail(f"{prefix} cannot stand before {token.text}", hint, self.tokens[begin])
         running = self._is_running(prefix)
         if word == "MATCH_NUMBER":
-            arguments, behind = self._arguments(place)
-            if arguments:
-                self._fail("MATCH_NUMBER takes nothing", "write MATCH_NUMBER()", token)
-            return self.scope.slot(Wanted(NUMBER)), behind
+            return self.scope.slot(Wanted(NUMBER)), self._behind_match_number(place)
         if word == "CLASSIFIER":
             name, behind = self._classified(place)
             return self.scope.slot(Wanted(ROW, self._members(name), running)), behind

@@ -280,6 +280,19 @@ class ExpressionReader:
             )
         return Name(token.name, token.span), behind
 
+    def _require_call(self, place: int) -> None:
+        """Raises unless the word at a place is called."""
+        token = self.tokens[place]
+        if self._upper(place + 1) != "(":
+            self._fail(f"{token.text} is not called", f"write {token.text}(...)", token, ParseError)
+
+    def _behind_match_number(self, place: int) -> int:
+        """The place behind MATCH_NUMBER()."""
+        arguments, behind = self._arguments(place)
+        if arguments:
+            self._fail("MATCH_NUMBER takes nothing", "write MATCH_NUMBER()", self.tokens[place])
+        return behind
+
     def _aggregated(self, place: int) -> Aggregated:
         """The aggregate whose name stands at a place."""
         token, word = self.tokens[place], self._upper(place)

@@ -41,6 +41,15 @@ class Value:
         return self.within(lambda sql: f"({sql}) IS NOT NULL")
 
 
+def placed(value: Value, moved: list[Value]) -> Value:
+    """A value of the row itself: one of another row has a name there, by its number among those that are ``moved``."""
+    if not value.move:
+        return value
+    if value not in moved:
+        moved.append(value)
+    return Value(moved_name(moved.index(value)))
+
+
 @attrs.frozen
 class Wanted:
     """A slot: like :class:`~cetdsl.ir.rows.Slot`, with the value itself; None is the label, or all rows of a COUNT.
