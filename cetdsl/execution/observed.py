@@ -20,7 +20,7 @@ def kept_by_end() -> str:
 def tallied(end: str, rows: str) -> Column:
     """Returns how many events have come for each time bucket, of some rows that hold parts of that.
 
-    It is an aggregate, an array as JSON: the ``end`` of each bucket, in microseconds, and the ``events``.
+    The result is an aggregate, an array as JSON: the ``end`` of each bucket, in microseconds, and its ``events``.
     """
     parts = F.collect_list(F.expr(f"CASE WHEN {rows} THEN named_struct('end', {end}, 'events', events) END"))
     ends = F.array_sort(F.collect_set(F.expr(f"CASE WHEN {rows} THEN {end} END")))

@@ -73,10 +73,10 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
 
 @cache
 def _settle(stage: str) -> None:
-    """Spares a worker from looking at all that a stage has imported, each time it looks for garbage.
+    """Exempts what a stage has imported from garbage collection.
 
-    Spark has a worker look for it after each task, and Numba alone is so many objects that this takes 60 ms, more than
-    a kernel takes for ten thousand events. What is there after the first task of a stage stays.
+    Spark has a worker collect garbage after each task, and Numba alone is so many objects that this takes 60 ms, more
+    than a kernel takes for ten thousand events. What is there after the first task of a stage stays.
     """
     gc.collect()
     gc.freeze()

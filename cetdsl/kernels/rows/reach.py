@@ -50,7 +50,7 @@ def _looked_up(table: Words, word: np.uint64) -> np.uint64:
 def _reach_by_tables(
     tables: Tables, tests: Ints, low: Index, high: Index, end: int, sure: Words, possible: Words
 ) -> None:
-    """As :func:`reach`, where a step takes a few look-ups, whatever the pattern."""
+    """Does what :func:`reach` does by tables: a step from one row to the one before it takes a few look-ups."""
     last = high - low - 1
     surely, maybe = np.uint64(0), np.uint64(0)
     for row in range(last, -1, -1):

@@ -62,7 +62,7 @@ def navigate(label: Ints, count: Index, position: Places, members: Bools, first:
 
 @jit
 def navigate_to_end(label: Ints, count: Index, position: Places, members: Bools, first: bool, offset: Index) -> Ints:
-    """As :func:`navigate` says at the last label of each match, without looking at more of it than that takes."""
+    """Returns what :func:`navigate` gives at the last label of each match, and looks at no more rows than it needs."""
     answer = np.full(count, -1, dtype=np.int64)
     for match in range(count):
         low, high = label[match], label[match + 1]
