@@ -29,6 +29,7 @@ from cetdsl.errors import (
     recovering,
     shown,
 )
+from cetdsl.ir.keeping import SHARES
 from cetdsl.ir.schema import Field, Schema
 
 if TYPE_CHECKING:
@@ -70,12 +71,15 @@ def as_dataframe(events: object) -> DataFrame:
     return session.createDataFrame(events)
 
 
-def refuse_streaming(df: DataFrame, asked: str) -> None:
-    """Raises for a stream, of which something is asked that needs all events, or a job at once."""
+def refuse_streaming(df: DataFrame, asked: str, instead: str = "") -> None:
+    """Raises for a stream, of which something is asked that needs all events, or a job at once.
+
+    The error says what can be asked ``instead``, if there is something.
+    """
     if df.isStreaming:
         raise StreamingNotSupported(
             f"a streaming DataFrame cannot be asked for {asked}",
-            hint="store its events, and ask for it where they are read with spark.read",
+            hint=f"{instead}store its events, and ask for it where they are read with spark.read",
         )
 
 
@@ -106,6 +110,11 @@ def why_no_state_of_events(session: SparkSession) -> str | None:
         return "the package protobuf, by which PySpark reaches such state, is not installed"
     store = session.conf.get(STATE_STORE, None) or "the default"
     return None if "RocksDB" in store else f"{STATE_STORE} is {store.rpartition('.')[2]}, which cannot do that"
+
+
+def shares_of_state(session: SparkSession) -> int:
+    """Returns how many tasks keep the state of a stream: as many shares of its keys there are."""
+    return int(session.conf.get(SHARES, None) or 1)
 
 
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters
