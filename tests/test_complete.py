@@ -479,17 +479,20 @@ def test_so_many_of_each_group_are_drawn(spark: Any, where: str) -> None:
             found.setdefault((row.case, row.window), Counter())[trend] += 1
         return found
 
-    every = by_group(asked.complete_trends(columns=["id"]))
-    drawn = [by_group(asked.sample_trends(2, seed, columns=["id"], per_group=True)) for seed in (1, 2)]
-    for found in drawn:
+    complete, every = by_group(asked.complete_trends(columns=["id"])), by_group(asked.trends(columns=["id"]))
+    drawn = [
+        by_group(asked.sample_trends(2, 1, is_complete, columns=["id"], per_group=True))
+        for is_complete in (True, False)
+    ]
+    for found, known in zip(drawn, (complete, every), strict=True):
         assert {group: own.total() for group, own in found.items()} == {
-            group: min(2, own.total()) for group, own in every.items()
+            group: min(2, own.total()) for group, own in known.items()
         }
-        assert all(own <= every[group] for group, own in found.items())
-    assert drawn[0] != drawn[1]
+        assert all(own <= known[group] for group, own in found.items())
+    assert drawn[1] != by_group(asked.sample_trends(2, 2, False, columns=["id"], per_group=True))
     longest = by_group(asked.top_trends(1, columns=["id"], per_group=True))
     assert {group: max(map(len, own)) for group, own in longest.items()} == {
-        group: max(map(len, own)) for group, own in every.items()
+        group: max(map(len, own)) for group, own in complete.items()
     }
 
 

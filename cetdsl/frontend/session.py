@@ -651,7 +651,7 @@ class PatternFrame:
         n : int
             If there are fewer trends, all of them are the answer.
         seed : int, optional
-            The same seed gives the same sample of the same events, but for those of a stream.
+            The same seed gives the same sample of the same events; per group, if they are spread over tasks alike.
         complete : bool
             False draws from all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}

@@ -18,7 +18,7 @@ class TopOfEach(TopTrends):
     """Keeps ``size`` trends of each key and window, which a stream knows all of when the window closes."""
 
     stage = "first"
-    only_batch = None  # type: ignore[assignment]  # unlike those of all windows together
+    only_batch = None
 
     def steps(self) -> tuple[Step, ...]:
         by = words.weight(self.by, self.name)
@@ -30,7 +30,7 @@ class SampleOfEach(SampleTrends):
     """Draws ``size`` trends of each key and window."""
 
     stage = "first"
-    only_batch = None  # type: ignore[assignment]  # unlike those of all windows together
+    only_batch = None
 
     def steps(self) -> tuple[Step, ...]:
         return Step("a random key per trend"), Step(f"the {self.size} smallest keys of each key and window", _OF_EACH)
