@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import warnings
@@ -34,6 +35,8 @@ from cetdsl.ir.schema import Field, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_LOG = logging.getLogger("cetdsl.session")
 
 
 def schema_of(df: DataFrame) -> Schema:
@@ -115,6 +118,26 @@ def why_no_state_of_events(session: SparkSession) -> str | None:
 def shares_of_state(session: SparkSession) -> int:
     """Returns how many tasks keep the state of a stream: as many shares of its keys there are."""
     return int(session.conf.get(SHARES, None) or 1)
+
+
+#: The bytes of rows that Spark sends to a Python worker at once, and the value that stands for any number.
+BATCH_BYTES, UNMEASURED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
+
+
+def leave_batches_unmeasured(session: SparkSession) -> None:
+    """Has Spark cut rows for Python workers into batches by their number alone, unless the session limits bytes.
+
+    To keep to a limit, newer versions of Spark add up the sizes of all columns after each row, which takes about as long
+    as sending it. The default is such a limit. Without one, batches have so many rows as
+    ``spark.sql.execution.arrow.maxRecordsPerBatch`` says, 10,000 by default, as in all versions of Spark.
+    """
+    try:
+        if session.conf.get(BATCH_BYTES, None) is not None:
+            return
+        session.conf.set(BATCH_BYTES, UNMEASURED)
+    except PySparkException:  # of platforms that let nobody set it
+        return
+    _LOG.info("%s is %s from now on in this session, as measuring each row takes long", BATCH_BYTES, UNMEASURED)
 
 
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters
