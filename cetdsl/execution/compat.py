@@ -127,8 +127,8 @@ BATCH_BYTES, UNMEASURED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**3
 def leave_batches_unmeasured(session: SparkSession) -> None:
     """Has Spark cut rows for Python workers into batches by their number alone, unless the session limits bytes.
 
-    To keep to a limit, newer versions of Spark add up the sizes of all columns after each row, which takes about as long
-    as sending it. The default is such a limit. Without one, batches have so many rows as
+    To keep to a limit, newer versions of Spark add up the sizes of all columns after each row, which takes about as
+    long as sending it. The default is such a limit. Without one, batches have so many rows as
     ``spark.sql.execution.arrow.maxRecordsPerBatch`` says, 10,000 by default, as in all versions of Spark.
     """
     try:
