@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import warnings
@@ -29,10 +30,13 @@ from cetdsl.errors import (
     recovering,
     shown,
 )
+from cetdsl.ir.keeping import SHARES
 from cetdsl.ir.schema import Field, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_LOG = logging.getLogger("cetdsl.session")
 
 
 def schema_of(df: DataFrame) -> Schema:
@@ -70,12 +74,15 @@ def as_dataframe(events: object) -> DataFrame:
     return session.createDataFrame(events)
 
 
-def refuse_streaming(df: DataFrame, asked: str) -> None:
-    """Raises for a stream, of which something is asked that needs all events, or a job at once."""
+def refuse_streaming(df: DataFrame, asked: str, instead: str = "") -> None:
+    """Raises for a stream, of which something is asked that needs all events, or a job at once.
+
+    The error says what can be asked ``instead``, if there is something.
+    """
     if df.isStreaming:
         raise StreamingNotSupported(
             f"a streaming DataFrame cannot be asked for {asked}",
-            hint="store its events, and ask for it where they are read with spark.read",
+            hint=f"{instead}store its events, and ask for it where they are read with spark.read",
         )
 
 
@@ -106,6 +113,31 @@ def why_no_state_of_events(session: SparkSession) -> str | None:
         return "the package protobuf, by which PySpark reaches such state, is not installed"
     store = session.conf.get(STATE_STORE, None) or "the default"
     return None if "RocksDB" in store else f"{STATE_STORE} is {store.rpartition('.')[2]}, which cannot do that"
+
+
+def shares_of_state(session: SparkSession) -> int:
+    """Returns how many tasks keep the state of a stream: as many shares of its keys there are."""
+    return int(session.conf.get(SHARES, None) or 1)
+
+
+#: The bytes of rows that Spark sends to a Python worker at once, and the value that stands for any number.
+BATCH_BYTES, UNMEASURED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
+
+
+def leave_batches_unmeasured(session: SparkSession) -> None:
+    """Has Spark cut rows for Python workers into batches by their number alone, unless the session limits bytes.
+
+    To keep to a limit, newer versions of Spark add up the sizes of all columns after each row, which takes about as
+    long as sending it. The default is such a limit. Without one, batches have so many rows as
+    ``spark.sql.execution.arrow.maxRecordsPerBatch`` says, 10,000 by default, as in all versions of Spark.
+    """
+    try:
+        if session.conf.get(BATCH_BYTES, None) is not None:
+            return
+        session.conf.set(BATCH_BYTES, UNMEASURED)
+    except PySparkException:  # of platforms that let nobody set it
+        return
+    _LOG.info("%s is %s from now on in this session, as measuring each row takes long", BATCH_BYTES, UNMEASURED)
 
 
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.compat import WATERMARK
+from cetdsl.execution.compat import WATERMARK, shares_of_state
 from cetdsl.execution.keeper import WHOLE, keeper
-from cetdsl.execution.observed import kept_by_end, tallied
+from cetdsl.execution.observed import kept_by_end, keyed, tallied
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
@@ -47,9 +47,9 @@ def kept_once(
     The rows are those of events, with the columns of :func:`buckets_of` and with so many keys ``k0``, ``k1``, ... Some
     columns are ``packed``.
     """
-    shares, end = _shares(rows), _least_end(windowing.cut, begin, end)
+    shares, end = shares_of_state(rows.sparkSession), _least_end(windowing.cut, begin, end)
     # A bucket of a parcel has a row of its own, the last one with the parcel.
-    opened = _by_bucket(_parcels(rows, packed, keys, shares), windowing.cut, end)
+    opened = _by_bucket(_parcels(rows, packed, keys, shares, windowing.cut, end), windowing.cut, end)
     body = F.expr(f"CASE WHEN bucket = {_LAST} THEN body END AS body")
     kept = keeper(f"{meaning}, in {shares} shares", windowing.cut, end)
     rows = opened.select("share", "bucket", _FIRST, body, "closes")
@@ -63,8 +63,8 @@ def kept_by_window(
 
     Parcels of one bucket stay apart in state, so that a micro-batch writes what it brings, and not again what is known.
     """
-    shares, end = _shares(rows), _least_end(windowing.cut, begin, end)
-    opened = _by_bucket(_parcels(rows, packed, keys, shares), windowing.cut, end)
+    shares, end = shares_of_state(rows.sparkSession), _least_end(windowing.cut, begin, end)
+    opened = _by_bucket(_parcels(rows, packed, keys, shares, windowing.cut, end), windowing.cut, end)
     # Equal parcels, if there are any, are one group of two. Groups of two sets of parcels are told apart by a name.
     name = f"u{next(NAMES)}"
     collected = F.collect_list(F.struct(F.col("body").alias(name)))
@@ -75,9 +75,10 @@ def kept_by_window(
     return given_once(kept).select("share", bucket, F.inline("bodies").alias("p")).repartition("share").select("s", "p")
 
 
-def _parcels(rows: DataFrame, packed: Sequence[str], keys: int, shares: int) -> DataFrame:
+def _parcels(rows: DataFrame, packed: Sequence[str], keys: int, shares: int, cut: int, end: int) -> DataFrame:
     """Returns parcels, each of events of one share of the keys that the same time buckets need."""
-    named = rows.selectExpr(f"{_share(keys, shares)} AS share", _FIRST, _LAST, *packed)
+    told = keyed(rows, keys, f"{_LAST} * {cut} + {end}")
+    named = told.selectExpr(f"{_share(keys, shares)} AS share", _FIRST, _LAST, *packed)
     return map_stage(named, "parcels", None, _PACKED)
 
 
@@ -90,11 +91,6 @@ def _by_bucket(parcels: DataFrame, cut: int, end: int) -> DataFrame:
     closes = F.expr(f"bucket * {cut} + {end}").alias("closes", metadata={WATERMARK: 0})
     opened = told.filter("body IS NOT NULL").withColumn("bucket", F.expr(f"explode(sequence({_FIRST}, {_LAST}))"))
     return opened.select("*", closes)
-
-
-def _shares(rows: DataFrame) -> int:
-    """Returns how many shares of the keys there are: as many as tasks that keep state."""
-    return int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def kept_whole(df: DataFrame, frame: EventFrame, windowing: Windowing) -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.execution.states import NAMES
-from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT
+from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT, KEYED
 
 
 def kept_by_end() -> str:
@@ -31,6 +31,18 @@ def tallied(end: str, rows: str) -> Column:
         return F.struct(one.alias("end"), total.alias("events"))
 
     return F.to_json(F.transform(ends, whole)).alias("ends")
+
+
+def keyed(rows: DataFrame, keys: int, end: str) -> DataFrame:
+    """Has Spark observe the keys ``k0``, ``k1``, ... of events, each needed up to its ``end``, in microseconds.
+
+    It tells the bits that the hashes of keys set in a bitmap, in base 64, as the bits of several micro-batches together
+    tell how many different keys these had, and ``until`` when some of the events are needed.
+    """
+    names = ", ".join(f"k{number}" for number in range(keys))
+    position = f"bitmap_bit_position(xxhash64({names}))" if keys else "0L"
+    bits = F.base64(F.bitmap_construct_agg(F.expr(position)))
+    return rows.observe(f"{KEYED} {next(NAMES)}", bits.alias("keys"), F.max(F.expr(end)).alias("until"))
 
 
 def answers(rows: DataFrame) -> DataFrame:

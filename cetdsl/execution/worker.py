@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cetdsl.errors import SAME_PYTHON
-from cetdsl.execution.compat import refuse_unsendable
+from cetdsl.execution.compat import leave_batches_unmeasured, refuse_unsendable
 
 
 def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType | str, remark: str = "") -> DataFrame:
@@ -49,4 +49,5 @@ def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType | str, re
     run.__name__ = f"{stage}, {remark}" if remark else stage
     if not isinstance(schema, str):
         refuse_unsendable(schema)
+    leave_batches_unmeasured(df.sparkSession)
     return df.mapInArrow(run, schema)
