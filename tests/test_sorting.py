@@ -49,7 +49,7 @@ BY_KEY = "PATTERN SEQ(A, B+) WHERE B.price < NEXT(B).price GROUP BY key"
 
 def test_the_kernel_sorts_narrow_events() -> None:
     """Within the usual memory, or what was asked for; without it where all events are held in any case."""
-    assert decided(BY_KEY) == Sorting("cheaper for events of about 40 bytes", SORT_MEMORY)
+    assert decided(BY_KEY) == Sorting("cheaper for events of about 40 bytes", SORT_MEMORY, packed=True)
     assert decided(BY_KEY, memory=5).memory == 5
     assert decided("PATTERN SEQ(A, B+)", memory=5).memory == UNLIMITED
     assert decided("PATTERN SEQ(A, B+) WITHIN 10 SLIDE 5", memory=5).memory == 5
@@ -75,7 +75,7 @@ def test_what_only_spark_compares_is_sorted_by_spark() -> None:
 
 def test_who_was_asked_for_sorts() -> None:
     assert decided(BY_KEY, by=SPARK) == Sorting("as asked for")
-    assert decided(BY_KEY, by=KERNEL) == Sorting("as asked for", SORT_MEMORY)
+    assert decided(BY_KEY, by=KERNEL) == Sorting("as asked for", SORT_MEMORY, packed=True)
 
 
 def test_events_of_one_query_go_in_runs_where_that_was_asked_for() -> None:

@@ -118,8 +118,8 @@ BATCH_BYTES, UNMEASURED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**3
 def leave_batches_unmeasured(session: SparkSession) -> None:
     """Has Spark cut rows for Python workers into batches by their number alone, unless the session limits bytes.
 
-    To keep to a limit, newer versions of Spark add up the sizes of all columns after each row, which takes about as long
-    as sending it. The default is such a limit. Without one, batches have so many rows as
+    To keep to a limit, newer versions of Spark add up the sizes of all columns after each row, which takes about as
+    long as sending it. The default is such a limit. Without one, batches have so many rows as
     ``spark.sql.execution.arrow.maxRecordsPerBatch`` says, 10,000 by default, as in all versions of Spark.
     """
     try:
@@ -131,6 +131,8 @@ def leave_batches_unmeasured(session: SparkSession) -> None:
     _LOG.info("%s is %s from now on in this session, as measuring each row takes long", BATCH_BYTES, UNMEASURED)
 
 
+#: Spark says about 2^63 bytes where it knows nothing.
+_NO_ESTIMATE = 1 << 60
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters
 #: How many tasks share one large key where Connect's server does not tell how many it can run.
 USUAL_PARALLELISM = 8
@@ -159,6 +161,21 @@ def parallelism(session: SparkSession) -> int:
     if executors is None:
         return USUAL_PARALLELISM
     return int(executors) * int(session.conf.get("spark.executor.cores", None) or 1)
+
+
+def bytes_of(df: DataFrame) -> int | None:
+    """Returns about how many bytes of events Spark expects to read; None where it does not tell, as on Connect.
+
+    Spark optimizes the plan for that, and runs no job.
+    """
+    plan = getattr(df, "_jdf", None)
+    if plan is None or df.isStreaming:
+        return None
+    try:
+        size = int(plan.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
+    except Exception:  # whatever is wrong with the plan is told when it runs
+        return None
+    return size if size < _NO_ESTIMATE else None
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
