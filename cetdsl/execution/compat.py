@@ -172,8 +172,8 @@ def bytes_of(df: DataFrame) -> int | None:
     if plan is None or df.isStreaming:
         return None
     try:
-        size = int(plan.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
-    except Exception:  # whatever is wrong with the plan is told when it runs
+        size = int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    except PySparkException:  # what is wrong with the plan is told when it runs
         return None
     return size if size < _NO_ESTIMATE else None
 
