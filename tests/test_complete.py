@@ -466,6 +466,36 @@ def test_the_first_of_all_trends_by_any_aggregate(spark: Any, name: str, per_gro
         assert sorted(weights, key=rank) == sorted(every[group], key=rank)[-3:]
 
 
+@pytest.mark.parametrize("where", more_on_classic("A.k = B.k", "A.k = B.k AND AVG(B.x) >= 0"))
+def test_so_many_of_each_group_are_drawn(spark: Any, where: str) -> None:
+    """Paths and trends of the definition, of partitions that the answer does not show, in overlapping windows."""
+    df = generators.frame(spark, generators.stacked(8_850, 12))
+    asked = df.pattern(f"PATTERN SEQ(A, B+) WHERE {where} GROUP BY case WITHIN 6 SLIDE 3", time="t")
+
+    def by_group(rows: Any) -> dict[Any, Counter[Any]]:
+        found: dict[Any, Counter[Any]] = {}
+        for row in rows.collect():
+            trend = tuple((bound.event.id, bound.variable) for bound in row.trend)
+            found.setdefault((row.case, row.window), Counter())[trend] += 1
+        return found
+
+    complete, every = by_group(asked.complete_trends(columns=["id"])), by_group(asked.trends(columns=["id"]))
+    drawn = [
+        by_group(asked.sample_trends(2, 1, is_complete, columns=["id"], per_group=True))
+        for is_complete in (True, False)
+    ]
+    for found, known in zip(drawn, (complete, every), strict=True):
+        assert {group: own.total() for group, own in found.items()} == {
+            group: min(2, own.total()) for group, own in known.items()
+        }
+        assert all(own <= known[group] for group, own in found.items())
+    assert drawn[1] != by_group(asked.sample_trends(2, 2, False, columns=["id"], per_group=True))
+    longest = by_group(asked.top_trends(1, columns=["id"], per_group=True))
+    assert {group: max(map(len, own)) for group, own in longest.items()} == {
+        group: max(map(len, own)) for group, own in complete.items()
+    }
+
+
 def test_what_trends_cannot_be_ordered_by(spark: Any) -> None:
     s = cet.event("s")
     asked = prices(spark, 1.0, 2.0).pattern(RISING, time="t", type=None)

@@ -60,28 +60,36 @@ def test_what_is_packed_is_unpacked(events: list[tuple[Any, ...]], size: int, bu
 def test_parcels_of_a_stream_are_told_their_time_buckets(
     events: list[tuple[Any, ...]], size: int, buffer: int, cut: int, begin: int, more: int
 ) -> None:
-    # The key itself is the place of the share, and times are packed with three more bits.
+    # The key itself is its hash, and times are packed with three more bits.
     placed = [(abs(key or 0), 8 * time + 5, text) for key, time, text in events]
+    bits, until = 0, None
     end = begin + cut + more
     spec = ParcelSpec(SHARES, None, left_out=1, buckets=BucketsOfTime(1, 3, cut, begin, end))
     found: Counter[Any] = Counter()
     counted: Counter[int] = Counter()
     for columns in parcel_stream(spec, iter(batches(placed, size)), buffer):
         for share, first, last, packed, count in zip(*(column.to_pylist() for column in columns), strict=True):
+            if first is None:
+                assert count is None
+                bits, until = int.from_bytes(packed, "little"), last
+                continue
             if packed is None:
                 counted[first] += count
                 continue
             with pa.ipc.open_stream(packed) as reader:
                 rows = reader.read_all()
             assert rows.num_rows == count
-            found.update((share, first, last, *row) for row in zip(*rows.to_pydict().values(), strict=True))
+            assert share in SHARES
+            found.update((first, last, *row) for row in zip(*rows.to_pydict().values(), strict=True))
     buckets = range(-80, 80)
     expected, needed = Counter[Any](), Counter[int]()
-    for place, packed_time, text in placed:
+    for _, packed_time, text in placed:
         need = [b for b in buckets if begin <= (packed_time >> 3) - b * cut < end]
-        expected[SHARES[place], need[0], need[-1], packed_time, text] += 1
+        expected[need[0], need[-1], packed_time, text] += 1
         needed.update(need)
     assert found == expected
+    assert bits.bit_count() == len({key for key, *_ in placed})
+    assert until == max(needed, default=None)
     assert counted == Counter(dict(sorted(needed.items())[:TALLIED]))
 
 
@@ -102,5 +110,5 @@ def test_keys_spread_evenly_over_shares() -> None:
 def test_parcels_are_not_too_large(parcel_bytes: int, parcels: int) -> None:
     count = 500
     batch = pa.RecordBatch.from_pydict({"share": np.arange(count, dtype=np.int32) % 2, "t": np.arange(count)})
-    [columns] = parcel_stream(ParcelSpec((0, 1), None, left_out=1), iter([batch]), parcel_bytes=parcel_bytes)
+    [columns] = parcel_stream(ParcelSpec((0, 1), keys=(0,)), iter([batch]), parcel_bytes=parcel_bytes)
     assert len(columns[0]) == pytest.approx(parcels, abs=8 if parcels > 2 else 0)

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -33,7 +34,9 @@ from test_panes import suited
 
 import cetdsl as cet
 from cetdsl import errors
+from cetdsl.execution.compat import parallelism
 from cetdsl.ir import operators
+from cetdsl.ir.keeping import SHARES_MOST
 from cetdsl.ir.operators import Operator
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import Query, Window
@@ -562,6 +565,44 @@ def test_what_was_done_to_a_stream_before(spark: Any, tmp_path: Path) -> None:
     assert {row.by for row in batch} == {0, 1}
 
 
+def test_the_first_trends_of_each_window(spark: Any, tmp_path: Path) -> None:
+    """The longest ones, and some that are drawn, also of partitions that the answer does not show."""
+    live = Live(spark, tmp_path, stream_of_streams(2300, 30, DELAY, random.Random(23)))
+    text = "PATTERN SEQ(A, B+) WHERE A.k = B.k GROUP BY case WITHIN 6 seconds SLIDE 3 seconds"
+
+    def asked(events: DataFrame) -> list[DataFrame]:
+        bound = events.pattern(text, time="t")
+        top = bound.top_trends(2, columns=["id"], per_group=True)
+        drawn = bound.sample_trends(2, 3, complete=False, columns=["id"], per_group=True)
+        return [top.drop("length"), drawn, bound.complete_trends(columns=["id"]), bound.trends(columns=["id"])]
+
+    def by_window(rows: DataFrame) -> DataFrame:
+        written = _written(F.col("trend")), F.size("trend").alias("length")
+        return rows.select("case", F.col("window.start").alias("start"), F.struct(*written).alias("told"))
+
+    def grouped(rows: list[Any]) -> dict[Any, Counter[Any]]:
+        found: dict[Any, Counter[Any]] = {}
+        for row in rows:
+            found.setdefault((row.case, row.start), Counter())[row.told] += 1
+        return found
+
+    live.arrive()
+    streams = [by_window(rows).withColumn("q", F.lit(number)) for number, rows in enumerate(asked(live.events)[:2])]
+    given = live.run(streams[0].union(streams[1]))
+    top, drawn = (grouped([row for row in given if row.q == number]) for number in range(2))
+    stored = spark.read.schema(SCHEMA).parquet(str(tmp_path / "events"))
+    complete, every = (grouped(by_window(rows).collect()) for rows in asked(stored)[2:])
+    for found, known in ((top, complete), (drawn, every)):
+        assert {place: own.total() for place, own in found.items()} == {
+            place: min(2, own.total()) for place, own in known.items()
+        }
+        assert all(own <= known[place] for place, own in found.items())
+    assert any(own.total() > 2 for own in every.values())
+    for place, own in top.items():
+        lengths = sorted(told.length for told in complete[place].elements())
+        assert sorted(told.length for told in own.elements()) == lengths[-2:]
+
+
 # Refusals and words ---------------------------------------------------------------------------------------------------
 
 WITHIN = "WITHIN 10 seconds SLIDE 5 seconds"
@@ -615,6 +656,7 @@ def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
     for ask in (
         lambda: asked.sample_trends(1),
         lambda: asked.top_trends(1),
+        lambda: asked.top_trends(1, by=cet.avg(cet.event("A").x)),
         asked.survey_complete_trends,
         asked.graph,
         asked.statistics,
@@ -628,7 +670,12 @@ def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
         with pytest.raises(errors.UnsupportedQuery, match=r"stream(.|\n)*hint: "):
             ask()
     span = marked.pattern("PATTERN A+ GROUP BY k WITHIN 10 seconds", time="t")
-    for ask in (span.count_trends, span.count_complete_trends):
+    for ask in (
+        span.count_trends,
+        span.count_complete_trends,
+        lambda: span.top_trends(1, per_group=True),
+        lambda: span.sample_trends(1, per_group=True, complete=False),
+    ):
         with pytest.raises(errors.StreamingNotSupported, match=r"for each of k, which a stream never(.|\n)*add SLIDE"):
             ask()
     with pytest.raises(errors.StreamingNotSupported, match=r"more than 64 windows(.|\n)*longer SLIDE"):
@@ -643,7 +690,7 @@ def test_which_operators_answer_streams() -> None:
     assert {kind.__name__ for kind in kinds if kind.only_batch is None} == {
         "BuildGraph", "BuildPanes", "CheckTrends", "ChooseTrends", "CountPaths", "DetectTogether", "DetectTrends",
         "Exchange", "ListPaths", "ListTrends", "Merge", "MergeTogether", "Messages", "MultiplyPanes", "PairCounts",
-        "Propagate", "PropagateTogether", "Scan", "ShowTrends", "Sweep", "Union",
+        "Propagate", "PropagateTogether", "SampleOfEach", "Scan", "ShowTrends", "Sweep", "TopOfEach", "Union",
     }  # fmt: skip
 
 
@@ -651,10 +698,22 @@ def test_explain_says_how_long_an_answer_waits_and_for_what(marked: DataFrame) -
     text = str(marked.pattern(f"PATTERN A+ {WITHIN}", time="t").explain("physical"))
     assert "waits     for the watermark, 90 seconds behind the latest event, to pass the end of the window" in text
     assert "keep until the watermark passes what they are needed for, by window" in text
+    assert "shares of the keys, a task each at every trigger: 1" in text
     within = marked.pattern("PATTERN A+ GROUP BY k WITHIN 10 seconds", time="t")
     span = str(within.explain("trends"))
     assert "to be 10 seconds to 20 seconds behind the first event of a trend" in span
     assert span.replace("== trends ==", "") in str(within.explain()).replace("== physical ==", "")
+
+
+def test_more_shares_than_tasks_are_told_of(spark: Any, unmarked: DataFrame, caplog: pytest.LogCaptureFixture) -> None:
+    most = SHARES_MOST * parallelism(spark)
+    for shares in (most, most + 1):
+        with settings(spark, {"spark.sql.shuffle.partitions": str(shares)}):
+            bound = unmarked.withWatermark("t", "1 minute").pattern(f"PATTERN A+ {WITHIN}", time="t")
+        told = rf'{shares} small states are .* at a time(.|\n)*spark.conf.set\("spark.sql.shuffle.partitions", \d+\)'
+        is_told = shares > most
+        assert bool(re.search(told, caplog.text)) == is_told
+        assert bool(re.search(told, str(bound.explain("physical")))) == is_told
 
 
 @pytest.mark.parametrize("on_null_time", ["error", "skip"])

@@ -17,7 +17,10 @@ import cetdsl as cet
 from cetdsl import errors
 
 WITHIN = "PATTERN SEQ(A, B+) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
-HEAD = "trigger | events | late | live events | live rows | live bytes | rows out | decisions | seconds | watermark"
+HEAD = (
+    "trigger | events | late | live events | live keys | live rows | live bytes | rows out | decisions | seconds | "
+    "watermark"
+)
 
 
 @pytest.fixture
@@ -55,11 +58,15 @@ def test_each_micro_batch_is_shown_once_with_what_spark_tells(live: Live, capsys
     assert head == HEAD.replace(" | ", " ").split()
     told = {line[0]: line for line in lines}
     assert list(told) == [str(number) for number in range(len(lines))]
-    events, late, alive, rows, given, decisions = ([line[place] for line in lines] for place in (1, 2, 3, 4, 6, 7))
+    events, late, alive, keys, rows, given, decisions = (
+        [line[place] for line in lines] for place in (1, 2, 3, 4, 5, 7, 8)
+    )
     assert events[:5] == ["3", "1", "1", "2", "1"]
     assert late[:5] == ["0", "0", "0", "2", "0"]
     # The second trigger's watermark is that of the first, and the event of the last one is bound by no variable.
     assert alive == ["3", "4", "2", "2", "2", "0"]
+    # Two keys in the first window, and a third in the second one.
+    assert keys == ["2", "3", "1", "1", "1", "0"]
     assert rows[0] != rows[-1] == "0"
     assert sum(map(int, given)) == 1
     assert set(decisions) == {"-"}

@@ -30,6 +30,7 @@ from cetdsl.errors import (
     recovering,
     shown,
 )
+from cetdsl.ir.keeping import SHARES
 from cetdsl.ir.schema import Field, Schema
 
 if TYPE_CHECKING:
@@ -73,12 +74,15 @@ def as_dataframe(events: object) -> DataFrame:
     return session.createDataFrame(events)
 
 
-def refuse_streaming(df: DataFrame, asked: str) -> None:
-    """Raises for a stream, of which something is asked that needs all events, or a job at once."""
+def refuse_streaming(df: DataFrame, asked: str, instead: str = "") -> None:
+    """Raises for a stream, of which something is asked that needs all events, or a job at once.
+
+    The error says what can be asked ``instead``, if there is something.
+    """
     if df.isStreaming:
         raise StreamingNotSupported(
             f"a streaming DataFrame cannot be asked for {asked}",
-            hint="store its events, and ask for it where they are read with spark.read",
+            hint=f"{instead}store its events, and ask for it where they are read with spark.read",
         )
 
 
@@ -109,6 +113,11 @@ def why_no_state_of_events(session: SparkSession) -> str | None:
         return "the package protobuf, by which PySpark reaches such state, is not installed"
     store = session.conf.get(STATE_STORE, None) or "the default"
     return None if "RocksDB" in store else f"{STATE_STORE} is {store.rpartition('.')[2]}, which cannot do that"
+
+
+def shuffle_tasks(session: SparkSession) -> int:
+    """Returns how many tasks a shuffle sends rows to; as many shares of keys are packed, and kept by a stream."""
+    return int(session.conf.get(SHARES, None) or 1)
 
 
 #: The bytes of rows that Spark sends to a Python worker at once, and the value that stands for any number.

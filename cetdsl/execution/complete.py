@@ -33,25 +33,30 @@ def build_graph(df: DataFrame, plan: BuildGraph) -> Rows:
     return execute(df, plan.child)
 
 
-def _told(rows: Rows, plan: OverGraph, limit: int | None = None) -> GraphSpec:
-    """Returns what the kernel must know to get trends out of the graph."""
+def _told(rows: Rows, plan: OverGraph, limit: int | None = None, fields: tuple[str, ...] | None = None) -> GraphSpec:
+    """Returns what the kernel must know to get trends out of the graph; ``fields`` of events are the user's columns."""
     graph, shown = plan.child, Shown.of(plan.source)
-    trends = trends_spec(plan, shown.keys, rows.spec, graph.columns or (), limit)
+    trends = trends_spec(plan, shown.keys, rows.spec, (graph.columns or ()) if fields is None else fields, limit)
     return GraphSpec(trends, graph.extraction or USUAL, rows.shares)
 
 
-def _schema(rows: Rows, plan: OverGraph, *more: T.StructField, named: bool = False) -> T.StructType:
+def _schema(
+    rows: Rows, plan: OverGraph, *more: T.StructField, named: bool = False, fields: tuple[str, ...] | None = None
+) -> T.StructType:
     """Returns keys and window, under internal names or the user's, further columns, and the trend."""
     shown, columns = Shown.of(plan.source), plan.child.columns or ()
-    return T.StructType([*shown.places(rows.frame, named=named), *more, trend_field(rows.frame, columns, columns)])
+    trend = trend_field(rows.frame, columns, columns if fields is None else fields)
+    return T.StructType([*shown.places(rows.frame, named=named), *more, trend])
 
 
 @runs(ListPaths)
 def list_paths(df: DataFrame, plan: ListPaths) -> Rows:
-    """Gives keys, window, and the trend under the user's column names."""
+    """Gives keys, window, and the trend under the user's column names, or internal ones."""
     rows = execute(df, plan.child)
-    spec = _told(rows, plan, plan.limit)
-    return rows.mapped(plan, spec, _schema(rows, plan, named=True))
+    fields = None if plan.named else tuple(map(rows.frame.own_name, plan.child.columns or ()))
+    return rows.mapped(
+        plan, _told(rows, plan, plan.limit, fields), _schema(rows, plan, named=plan.named, fields=fields)
+    )
 
 
 @runs(FindPieces)

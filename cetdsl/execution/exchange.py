@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.compat import parallelism, refuse_unsendable
+from cetdsl.execution.compat import parallelism, refuse_unsendable, shuffle_tasks
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.live_events import kept_whole
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.parcels import packed_by_share, shares_of
+from cetdsl.execution.parcels import packed_by_share
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.streams import gathered, gathered_panes, gathered_parcels, sent_in_order
 from cetdsl.execution.worker import map_stage
@@ -92,7 +92,8 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         # Those that are kept once come for several buckets together.
         layout = attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
     elif needed.sorting.in_parcels:
-        rows = exchange(packed_by_share(rows, layout.columns, by, shares_of(rows)), ("share",)).select("p")
+        parcels = packed_by_share(rows, layout.columns, by, shuffle_tasks(rows.sparkSession))
+        rows = exchange(parcels, ("share",)).select("p")
         layout = attrs.evolve(layout, in_parcels=True)
     elif not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)

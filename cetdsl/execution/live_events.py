@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.compat import WATERMARK
+from cetdsl.execution.compat import WATERMARK, shuffle_tasks
 from cetdsl.execution.keeper import WHOLE, keeper
-from cetdsl.execution.observed import kept_by_end, tallied
-from cetdsl.execution.parcels import packed_by_share, shares_of
+from cetdsl.execution.observed import kept_by_end, keyed, tallied
+from cetdsl.execution.parcels import packed_by_share
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
@@ -45,7 +45,7 @@ def kept_once(
 
     The rows are those of events, some of whose columns are ``packed``, by shares of their ``keys``.
     """
-    shares = shares_of(rows)
+    shares = shuffle_tasks(rows.sparkSession)
     # A bucket of a parcel has a row of its own, the last one with the parcel.
     opened = _by_bucket(packed_by_share(rows, packed, keys, shares, buckets), buckets)
     body = F.expr("CASE WHEN bucket = last THEN body END AS body")
@@ -61,7 +61,7 @@ def kept_by_window(
 
     Parcels of one bucket stay apart in state, so that a micro-batch writes what it brings, and not again what is known.
     """
-    shares = shares_of(rows)
+    shares = shuffle_tasks(rows.sparkSession)
     opened = _by_bucket(packed_by_share(rows, packed, keys, shares, buckets), buckets)
     # Equal parcels, if there are any, are one group of two. Groups of two sets of parcels are told apart by a name.
     name = f"u{next(NAMES)}"
@@ -78,9 +78,13 @@ def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime) -> DataFrame:
 
     Spark compares the column of a note with the watermark, and drops what is for a bucket that is closed.
     """
-    told = parcels.observe(kept_by_end(), tallied(f"first * {buckets.cut} + {buckets.end}", "body IS NULL"))
-    closes = F.expr(f"bucket * {buckets.cut} + {buckets.end}").alias("closes", metadata={WATERMARK: 0})
-    opened = told.filter("body IS NOT NULL").withColumn("bucket", F.expr("explode(sequence(first, last))"))
+    end = f"{buckets.cut} + {buckets.end}"
+    told = parcels.observe(kept_by_end(), tallied(f"first * {end}", "body IS NULL"))
+    told = told.observe(*keyed(f"last * {end}", "CASE WHEN first IS NULL THEN body END"))
+    closes = F.expr(f"bucket * {end}").alias("closes", metadata={WATERMARK: 0})
+    opened = told.filter("first + length(body) IS NOT NULL").withColumn(
+        "bucket", F.expr("explode(sequence(first, last))")
+    )
     return opened.select("*", closes)
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.execution.states import NAMES
-from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT
+from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT, KEYED
 
 
 def kept_by_end() -> str:
@@ -31,6 +31,16 @@ def tallied(end: str, rows: str) -> Column:
         return F.struct(one.alias("end"), total.alias("events"))
 
     return F.to_json(F.transform(ends, whole)).alias("ends")
+
+
+def keyed(end: str, bits: str) -> tuple[str, Column, Column]:
+    """Returns the name of an observation of keys, and what it tells: aggregates of rows with ``bits`` and an ``end``.
+
+    It tells the bits that the hashes of keys set in a bitmap, in base 64, as the bits of several micro-batches together
+    tell how many different keys these had, and ``until`` when some of the events are needed, in microseconds.
+    """
+    keys = F.base64(F.bitmap_or_agg(F.expr(bits))).alias("keys")
+    return f"{KEYED} {next(NAMES)}", keys, F.max(F.expr(end)).alias("until")
 
 
 def answers(rows: DataFrame) -> DataFrame:

@@ -21,11 +21,6 @@ _PACKED = "share int, p binary"
 _PACKED_BY_BUCKET = "share int, first bigint, last bigint, body binary, events bigint"
 
 
-def shares_of(rows: DataFrame) -> int:
-    """Returns how many shares of the keys there are: as many as tasks after a shuffle."""
-    return int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-
-
 def packed_by_share(
     rows: DataFrame, columns: Sequence[str], keys: Sequence[str], shares: int, buckets: BucketsOfTime | None = None
 ) -> DataFrame:
@@ -40,7 +35,7 @@ def packed_by_share(
         sent = [*left_out, *columns]
         spec = ParcelSpec(share_numbers(shares if keys else 1), tuple(map(sent.index, keys)), len(left_out))
     else:
-        sent = [f"CAST(pmod(hash({', '.join(keys)}), {shares}) AS int) AS place", *columns]
+        sent = [f"hash({', '.join(keys)}) AS hash", *columns]
         spec = ParcelSpec(share_numbers(shares), None, 1)
     if buckets is None:
         return map_stage(rows.selectExpr(*sent), "parcels", spec, _PACKED)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 import attrs
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
@@ -18,6 +18,7 @@ from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, raised, to_column
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, floor_divide
+from cetdsl.execution.worker import map_stage
 from cetdsl.ir.compiled import Deferred
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import TREND
@@ -31,12 +32,14 @@ from cetdsl.ir.operators import (
     Limit,
     ListTrends,
     Operator,
+    SampleOfEach,
     SampleTrends,
     ShowTrends,
+    TopOfEach,
     TopTrends,
 )
 from cetdsl.ir.source import Source
-from cetdsl.ir.stages import ContainmentSpec, DetectSpec, TrendsSpec
+from cetdsl.ir.stages import ContainmentSpec, DetectSpec, FirstSpec, TrendsSpec
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, attributes, variables
 
@@ -196,18 +199,53 @@ def sample_trends(df: DataFrame, plan: SampleTrends) -> Rows:
     return rows.now(rows.data.orderBy(F.rand(plan.seed)).limit(plan.size))
 
 
+@runs(SampleOfEach)
+def sample_of_each(df: DataFrame, plan: SampleOfEach) -> Rows:
+    """Gives so many rows of each key and window: those with the greatest random keys."""
+    rows, shown = execute(df, plan.child), Shown.of(plan.source)
+    data = rows.data.toDF(*shown.internal, "trend").withColumn("weight", F.rand(plan.seed))
+    return rows.now(_first_of_each(data, shown.internal, plan).drop("weight").toDF(*shown.names()))
+
+
 @runs(TopTrends)
 def top_trends(df: DataFrame, plan: TopTrends) -> Rows:
     """Gives the heaviest trends first, with their weights."""
+    rows = execute(df, plan.child)
+    heaviest = _weighed(rows, plan).orderBy(F.desc("weight")).limit(plan.size)
+    return rows.now(heaviest.toDF(*Shown.of(plan.source).names(plan.name)))
+
+
+@runs(TopOfEach)
+def top_of_each(df: DataFrame, plan: TopOfEach) -> Rows:
+    """Gives the heaviest trends of each key and window, with their weights."""
     rows, shown = execute(df, plan.child), Shown.of(plan.source)
-    weight = FinishedTrend(F.col("trend"), rows.frame).aggregate(plan.by)
-    data = shown.narrow(rows.data.withColumn("weight", weight), rows.frame, plan.columns, "weight")
-    if plan.of_each and shown.internal:
-        order = Window.partitionBy(*shown.internal).orderBy(F.desc("weight"))
-        heaviest = data.withColumn("rank", F.row_number().over(order)).filter(F.col("rank") <= plan.size).drop("rank")
-    else:
-        heaviest = data.orderBy(F.desc("weight")).limit(plan.size)
+    heaviest = _first_of_each(_weighed(rows, plan), shown.internal, plan)
     return rows.now(heaviest.toDF(*shown.names(plan.name)))
+
+
+def _weighed(rows: Rows, plan: TopTrends) -> DataFrame:
+    """Returns trends with their weights before them."""
+    weight = FinishedTrend(F.col("trend"), rows.frame).aggregate(plan.by)
+    weighed = rows.data.withColumn("weight", weight)
+    return Shown.of(plan.source).narrow(weighed, rows.frame, plan.columns, "weight")
+
+
+def _first_of_each(rows: DataFrame, places: list[str], plan: TopOfEach | SampleOfEach) -> DataFrame:
+    """Returns so many rows of each place, those of the greatest ``weight``, NULL being less than any.
+
+    A worker keeps so many of each task's rows, so that few are sent. No window function and no sort of Spark's is
+    needed, as it has neither on a stream.
+    """
+    # A window is told by its start, as workers compare no structs.
+    by = ["window.start" if place == "window" else place for place in places]
+    names = [f"p{number}" for number in range(len(places))]
+    told = rows.select("*", *(F.col(place).alias(name) for place, name in zip(by, names, strict=True)))
+    columns = told.columns
+    spec = FirstSpec(plan.size, tuple(map(columns.index, names)), columns.index("weight"))
+    assert plan.stage is not None
+    first = map_stage(told, plan.stage, spec, told.schema)
+    together = first.repartition(*names) if names else first.repartition(1)
+    return map_stage(together, plan.stage, spec, told.schema).drop(*names)
 
 
 @runs(DropContained)

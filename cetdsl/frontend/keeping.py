@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame
 
-from cetdsl.errors import InvalidNode, StreamingNotSupported, is_one_of, names_of, shown
-from cetdsl.execution.compat import ROCKSDB, STATE_STORE, schema_of, why_no_state_of_events
+from cetdsl.errors import CetdslError, InvalidNode, StreamingNotSupported, is_one_of, names_of, shown
+from cetdsl.execution.compat import (
+    ROCKSDB,
+    STATE_STORE,
+    parallelism,
+    schema_of,
+    shuffle_tasks,
+    why_no_state_of_events,
+)
 from cetdsl.ir.keeping import AUTO, EVENTS, STATES, WINDOWS, AskedState
 from cetdsl.pattern.text import in_backquotes
 
 _STATE = "cetdsl.state"
+_LOG = logging.getLogger("cetdsl.streams")
 
 
 def asked_state(df: DataFrame, state: str | None, *, whole: bool = False) -> AskedState:
     """Returns what is asked for, of a stream, and what Spark lacks for it; nothing is asked of a batch.
 
-    If the events are to be kept ``whole``, each of them is to be kept once.
+    If the events are to be kept ``whole``, each of them is to be kept once. The log tells of a session that would cut
+    state into far more shares than it has tasks for.
     """
     session = df.sparkSession
     by = session.conf.get(_STATE, None) or AUTO if state is None else state
@@ -31,13 +41,15 @@ def asked_state(df: DataFrame, state: str | None, *, whole: bool = False) -> Ask
             f"keep= keeps each event once, and state={WINDOWS!r} once for each of its windows",
             hint=f"leave one of them away, or write state={EVENTS!r}",
         )
-    asked = AskedState(by, why_no_state_of_events(session), whole)
+    asked = AskedState(by, why_no_state_of_events(session), whole, shuffle_tasks(session), parallelism(session))
     if (whole or by == EVENTS) and asked.lacks is not None:
         said = "keep=" if whole else f"state={EVENTS!r}"
         raise StreamingNotSupported(
             f"{said} keeps each event once, and {asked.lacks}",
             hint=f"spark.conf.set({STATE_STORE!r}, {ROCKSDB!r}) before the stream is asked, or leave {said} away",
         )
+    if asked.why_slow is not None:
+        _LOG.warning("%s", CetdslError(f"a stream takes longer than it has to: {asked.why_slow}", hint=asked.advice))
     return asked
 
 

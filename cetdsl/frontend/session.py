@@ -78,6 +78,8 @@ from cetdsl.rewrite import rewrite
 COUNT = Aggregate("count")
 #: What no stream can be asked for, at several places.
 _SURVEY, _MEASURED = "a survey", "what a run of it has measured"
+#: What a stream can be asked instead of the trends of all windows.
+_OF_EACH = "write per_group=True for those of each window, or "
 
 
 class PatternFrame:
@@ -635,19 +637,21 @@ class PatternFrame:
         columns: Sequence[str] | None = None,
         *,
         algorithm: str = "auto",
+        per_group: bool = False,
         layout: str = "nested",
         times: bool = False,
     ) -> DataFrame:
         """So many of the complete trends, drawn at random: all rows of :meth:`complete_trends` are equally likely.
 
-        None is drawn twice. Where trends are the paths of a graph, those not drawn are not listed.
+        None is drawn twice. Where trends are the paths of a graph, those not drawn are not listed. A stream gives those
+        of each group and window, ``per_group=True``.
 
         Parameters
         ----------
         n : int
             If there are fewer trends, all of them are the answer.
         seed : int, optional
-            The same seed gives the same sample of the same events.
+            The same seed gives the same sample of the same events; per group, if they are spread over tasks alike.
         complete : bool
             False draws from all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}
@@ -656,6 +660,8 @@ class PatternFrame:
             The columns of each event to show; all by default.
         algorithm : {"auto", "joins"}
             As of :meth:`count_complete_trends`.
+        per_group : bool
+            Whether ``n`` trends are drawn of each group, partition and window, as of :meth:`top_trends`.
         layout : {"nested", "wide", "long"}
         times : bool
             As of :meth:`trends`.
@@ -671,6 +677,8 @@ class PatternFrame:
             If ``joins`` are asked for, and the trends are not paths that joins can follow.
         InvalidNode
             If ``n`` or ``seed`` is no whole number, or as of :meth:`trends`.
+        StreamingNotSupported
+            If a stream is asked for a sample of all of its trends, or of each group where windows do not slide.
 
         Examples
         --------
@@ -679,14 +687,15 @@ class PatternFrame:
         >>> rising.sample_trends(5, seed=1).count()
         5
         """
-        refuse_streaming(self._df, "a sample of its trends")
+        if not _is_of_each(per_group):
+            refuse_streaming(self._df, "a sample of all of its trends", _OF_EACH)
         size, shape = positive("n", n), self._layout(layout, times, columns)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
         road = given_road(algorithm)
         request = self._with_room(self._complete(completeness, road, shape.needed, complete=complete))
-        return lay_out(run(self._df, plan_complete(SampleRequest(request, size, chosen)).plan), shape)
+        return lay_out(run(self._df, plan_complete(SampleRequest(request, size, chosen, per_group)).plan), shape)
 
     def top_trends(
         self,
@@ -702,7 +711,8 @@ class PatternFrame:
     ) -> DataFrame:
         """The longest complete trends, or those of the greatest aggregate, in falling order.
 
-        Where trends are the paths of a graph, and compared by what adds up along them, the others are not listed.
+        Where trends are the paths of a graph, and compared by what adds up along them, the others are not listed. A
+        stream gives those of each group and window, ``per_group=True``.
 
         Parameters
         ----------
@@ -734,6 +744,8 @@ class PatternFrame:
         ------
         InvalidNode
             If trends cannot be ordered by such a term, or as of :meth:`trends`.
+        StreamingNotSupported
+            If a stream is asked for those of all trends, or of each group where windows do not slide.
 
         Examples
         --------
@@ -771,9 +783,8 @@ class PatternFrame:
         +----+---+---+---+
         <BLANKLINE>
         """
-        refuse_streaming(self._df, "its heaviest trends")
-        if not isinstance(per_group, bool):
-            raise InvalidNode(f"per_group is True or False, not {shown(per_group)}", hint="True gives k of each group")
+        if not _is_of_each(per_group):
+            refuse_streaming(self._df, "the heaviest of all of its trends", _OF_EACH)
         size, shape, weight = positive("k", k), self._layout(layout, times, columns), self._weight(by)
         request = self._complete(completeness, columns=shape.needed, complete=complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
@@ -1121,6 +1132,13 @@ def spark_columns(query: Query) -> list[Column]:
     conditions = [event.condition for event in events(query.pattern) if event.condition is not None]
     nodes = (node for condition in conditions for node in condition.walk() if isinstance(node, SparkColumn))
     return [node.column for node in dict.fromkeys(nodes)]
+
+
+def _is_of_each(per_group: bool) -> bool:
+    """Whether so many trends are given of each group; raises for what says neither."""
+    if not isinstance(per_group, bool):
+        raise InvalidNode(f"per_group is True or False, not {shown(per_group)}", hint="True gives k of each group")
+    return per_group
 
 
 def _aggregate_node(name: str, value: object) -> Aggregate:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+from base64 import b64decode
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from functools import reduce
 from html import escape
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from cetdsl.errors import InvalidNode, recovering, shown
 from cetdsl.execution.compat import observed_fields
-from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT
+from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT, KEYED
 from cetdsl.ir.windowing import FIRST_MICROSECOND
 from cetdsl.tables import cell
 
@@ -32,6 +36,7 @@ _COLUMNS = {
     "events": 11,
     "late": 9,
     "live events": 13,
+    "live keys": 11,
     "live rows": 11,
     "live bytes": 14,
     "rows out": 11,
@@ -41,6 +46,8 @@ _COLUMNS = {
 }
 #: So many of the latest lines a notebook shows, as it gets all of them anew with each one.
 _LINES_OF_NOTEBOOK = 100
+#: How many bits a bitmap of keys has, one of which each key sets, and how many keys it can tell, about.
+_BITS, _MOST_KEYS = 8 * 4096, 250_000
 #: What stands where something is not observed, and where there is no watermark yet.
 _UNTOLD = "-"
 
@@ -49,10 +56,11 @@ def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
     """Shows what becomes of a running stream, one line for each micro-batch, until the stream ends.
 
     A line tells the number of the trigger, the events that were read, the late ones that were dropped, the live ones
-    that have come since the stream was started, the rows and the bytes that state holds, the rows that went out, how
-    often a workload decided on sharing, how long the trigger took and where the watermark stands. Late and live events
-    count once for each of their windows. All of it is in ``query.recentProgress``: Spark's own figures, and what Spark
-    observes for cetdsl; see :doc:`/streaming`. A dash stands where something is not observed.
+    that have come since the stream was started, how many different keys the triggers had whose windows are not all
+    closed, about, the rows and the bytes that state holds, the rows that went out, how often a workload decided on
+    sharing, how long the trigger took and where the watermark stands. Late and live events count once for each of their
+    windows. All of it is in ``query.recentProgress``: Spark's own figures, and what Spark observes for cetdsl; see
+    :doc:`/streaming`. A dash stands where something is not observed.
 
     A terminal gets lines of text, a notebook one table in HTML, which is written again and has the last hundred lines.
     Whoever interrupts watching leaves the stream running.
@@ -81,8 +89,8 @@ def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
     >>> counts = files.withWatermark("ts", "1 second").pattern(text, time="ts").count_trends()
     >>> writer = counts.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint")
     >>> watch(writer.trigger(availableNow=True).start(folder + "/counts"))  # doctest: +ELLIPSIS
-     trigger     events     late  live events  live rows    live bytes   rows out  decisions  seconds ...
-           0        100        0          100 ...
+     trigger     events     late  live events  live keys  live rows    live bytes   rows out  decisions  seconds ...
+           0        100        0          100          1 ...
     """
     if isinstance(query, DataFrame) or not hasattr(query, "recentProgress"):  # of Connect, it has any name
         raise InvalidNode(
@@ -100,13 +108,14 @@ def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
 class MicroBatch:
     """What Spark tells of a micro-batch, how many ``late`` events it dropped, and how many are ``live`` behind it.
 
-    Both count an event once for each window. Those alive are of the micro-batches that have been seen; None where Spark
-    looks at each event in state.
+    Both count an event once for each window. Those alive are of the micro-batches that have been seen, and so are their
+    ``keys``, of which there are at most so many, about; None where Spark looks at each event in state.
     """
 
     progress: Progress
     late: int
     live: int | None
+    keys: int | None
 
 
 def micro_batches(query: StreamingQuery | ConnectQuery, every: float) -> Iterator[MicroBatch]:
@@ -128,10 +137,12 @@ def micro_batches(query: StreamingQuery | ConnectQuery, every: float) -> Iterato
 
 
 class _OpenWindows:
-    """Counts the events of windows that the watermark has not passed, from micro-batch to micro-batch."""
+    """Counts the events of windows that the watermark has not passed, and keys, from micro-batch to micro-batch."""
 
     def __init__(self) -> None:
         self._events: Counter[int] = Counter()
+        #: Until when some event of a micro-batch is needed, and its keys as bits.
+        self._keys: list[tuple[int, int]] = []
         self._passed = ""
 
     def after(self, progress: Progress) -> MicroBatch:
@@ -142,7 +153,7 @@ class _OpenWindows:
         dropped, observed = _total(progress, "numRowsDroppedByWatermark"), list(_observed(progress, KEPT))
         now = (progress["eventTime"] or {}).get("watermark", "")
         if not observed:
-            return MicroBatch(progress, dropped, None)
+            return MicroBatch(progress, dropped, None, None)
         # Where watching begins, the watermark before is not known.
         before = _microseconds(self._passed or now)
         late = 0
@@ -154,7 +165,25 @@ class _OpenWindows:
                     late += part["events"]
         self._passed, closed = now, _microseconds(now)
         self._events = Counter({end: count for end, count in self._events.items() if end > closed})
-        return MicroBatch(progress, late, self._events.total())
+        self._keys += [(row["until"], _bits(row["keys"])) for row in _observed(progress, KEYED) if row["until"]]
+        self._keys = [(until, bits) for until, bits in self._keys if until > closed]
+        return MicroBatch(progress, late, self._events.total(), keys_of(bits for _, bits in self._keys))
+
+
+def _bits(keys: str) -> int:
+    return int.from_bytes(b64decode(keys), "little")
+
+
+def keys_of(bitmaps: Iterable[int]) -> int:
+    """Returns how many different keys have set the bits of some bitmaps, about: each key one bit, at random.
+
+    Examples
+    --------
+    >>> keys_of([0b0101, 0b0110])
+    3
+    """
+    unset = _BITS - reduce(or_, bitmaps, 0).bit_count()
+    return min(round(-_BITS * math.log(unset / _BITS)), _MOST_KEYS) if unset else _MOST_KEYS
 
 
 def _observed(progress: Progress, what: str) -> Iterator[Mapping[str, Any]]:
@@ -210,6 +239,7 @@ def _row(batch: MicroBatch) -> list[str]:
         cell(sum(source["numInputRows"] for source in progress["sources"])),
         cell(batch.late),
         _UNTOLD if batch.live is None else cell(batch.live),
+        _UNTOLD if batch.keys is None else f"{cell(batch.keys)}{'+' * (batch.keys == _MOST_KEYS)}",
         cell(_total(progress, "numRowsTotal")),
         cell(state_bytes(progress)),
         total(ANSWERED, "rows"),

@@ -6,5 +6,6 @@ from __future__ import annotations
 #: "eager": a trend as soon as the last of its events has come.
 FINAL, UPDATE, EAGER = ("final", "update", "eager")
 #: What Spark observes of a stream: how the name of each observation begins, which goes on with a number. Of the events
-#: that came ``ends``, for which time buckets; of answers their ``rows``; of sharing the ``decisions``.
-KEPT, ANSWERED, DECIDED = OBSERVED = ("cetdsl kept", "cetdsl answers", "cetdsl sharing")
+#: that came ``ends``, for which time buckets, and ``keys``, as a bitmap, ``until`` when they are needed; of answers
+#: their ``rows``; of sharing the ``decisions``.
+KEPT, KEYED, ANSWERED, DECIDED = OBSERVED = ("cetdsl kept", "cetdsl keys", "cetdsl answers", "cetdsl sharing")

@@ -7,18 +7,39 @@ import attrs
 #: "windows": Spark's own operators keep the events of each open window. "events": each live event is kept once, by
 #: arbitrary stateful processing. "auto": whichever is expected to take less.
 AUTO, WINDOWS, EVENTS = STATES = ("auto", "windows", "events")
+#: Shares of the keys for each task that can run at the same time: so many are advised, and more than so many are told
+#: of, as each share is a task with a small state of its own in every micro-batch.
+SHARES_ADVISED, SHARES_MOST = 2, 8
+#: The setting of Spark that says how many shares there are.
+SHARES = "spark.sql.shuffle.partitions"
 
 
 @attrs.frozen
 class AskedState:
     """How events are to be kept, one of :data:`STATES`, and what ``lacks`` for keeping each once; None: nothing.
 
-    If ``whole``, all of them are to be kept with all of their columns, so that other queries can go on with them.
+    If ``whole``, all of them are to be kept with all of their columns, so that other queries can go on with them. State
+    is cut into ``shares`` of the keys, a task each, of which ``at_once`` can run at the same time.
     """
 
     by: str = AUTO
     lacks: str | None = None
     whole: bool = False
+    shares: int = 1
+    at_once: int = 1
+
+    @property
+    def why_slow(self) -> str | None:
+        """Why so many shares take long; None if they are not too many."""
+        if self.shares <= SHARES_MOST * self.at_once:
+            return None
+        return f"{self.shares} small states are written at each trigger, by {self.at_once} tasks at a time"
+
+    @property
+    def advice(self) -> str:
+        """What to write for fewer shares."""
+        shares = SHARES_ADVISED * self.at_once
+        return f'spark.conf.set("{SHARES}", {shares}) before the stream is asked, and a new checkpoint'
 
 
 #: Where nothing is asked for.

@@ -29,8 +29,8 @@ class ParcelSpec:
     shares : tuple of int
         The numbers of the shares of the keys; each share is a task's work.
     keys : tuple of int, optional
-        The positions of the key columns, whole numbers, by which the worker finds an event's share. If None, the first
-        column says which of the shares it is.
+        The positions of the key columns, whole numbers, by which the worker finds an event's share. If None, it does so
+        by the first column, a hash of the keys.
     left_out : int
         So many columns, the first ones, are not packed.
     buckets : BucketsOfTime, optional

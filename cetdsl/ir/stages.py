@@ -140,6 +140,18 @@ class TopSpec:
 
 
 @attrs.frozen
+class FirstSpec:
+    """What a worker must know to keep ``size`` rows of each place, of the greatest weight.
+
+    ``places`` are the numbers of the columns that the rows of a place agree in, ``weight`` is that of its column.
+    """
+
+    size: int
+    places: tuple[int, ...]
+    weight: int
+
+
+@attrs.frozen
 class ContainmentSpec:
     """What a worker must know to drop the trends that others contain.
 

@@ -44,6 +44,7 @@ _STAGES = {
     "survey": ("complete.streams", "survey_stream"),
     "sample": ("complete.picks", "sample_stream"),
     "top": ("complete.picks", "top_stream"),
+    "first": ("answers.first", "first_stream"),
     "instances": ("instances.stream", "instance_stream"),
     "measure instances": ("instances.stream", "measure_stream"),
     "workload": ("shared.workload", "workload_stream"),

@@ -182,6 +182,8 @@ def plan_complete(request: complete.Request) -> Decision:
     """
     if isinstance(request, complete.CountRequest):
         refuse_endless(request.complete.resolved)
+    elif isinstance(request, (complete.SampleRequest, complete.TopRequest)):
+        refuse_endless(request.complete.resolved, f"{request.size} trends")
     if not isinstance(request, complete.CompleteRequest):
         if request.complete.algorithm == "joins" and type(request) in JOINED_STRATEGIES:
             return _asked_for(

@@ -99,14 +99,14 @@ def is_endless(resolved: ResolvedQuery) -> bool:
     return resolved.is_stream and (window is None or window.slide is None)
 
 
-def refuse_endless(resolved: ResolvedQuery) -> None:
-    """Raises where aggregates are asked of a stream that it would never finish."""
+def refuse_endless(resolved: ResolvedQuery, asked: str = "one row of aggregates") -> None:
+    """Raises where what is asked of each group of a stream would never be finished."""
     window = resolved.query.window
     if window is None or not is_endless(resolved):
         return
     groups = ", ".join(map(quote_name, resolved.query.group_by))
     raise StreamingNotSupported(
-        f"WITHIN {window.length} alone has one row of aggregates {f'for each of {groups}' if groups else 'in all'}, "
+        f"WITHIN {window.length} alone has {asked} {f'for each of {groups}' if groups else 'in all'}, "
         "which a stream never finishes",
         hint=f"add SLIDE, as in WITHIN {window.length} SLIDE {window.length}, or ask for trends()",
     )

@@ -24,6 +24,8 @@ from cetdsl.ir.operators.exchange import Exchange as Exchange
 from cetdsl.ir.operators.exchange import with_exchanges as with_exchanges
 from cetdsl.ir.operators.find_matches import FindMatches as FindMatches
 from cetdsl.ir.operators.find_pieces import FindPieces as FindPieces
+from cetdsl.ir.operators.first_of_each import SampleOfEach as SampleOfEach
+from cetdsl.ir.operators.first_of_each import TopOfEach as TopOfEach
 from cetdsl.ir.operators.fold import Fold as Fold
 from cetdsl.ir.operators.join_events import JoinEvents as JoinEvents
 from cetdsl.ir.operators.join_paths import JoinPaths as JoinPaths

@@ -74,7 +74,11 @@ class EventsInOrder(Requirement):
             unit = "pane" if self.in_panes else words.unit_of(source).removeprefix("a ")
             keys = [*map(quote_name, source.kept_by), unit]
             how = f"each once, {self.keeping.why}" if self.keeping.once else f"once for each {unit}: {self.keeping.why}"
-            kept = Step("keep until the watermark passes what they are needed for, by " + ", ".join(keys), (how,))
+            state = source.state
+            shares = f"shares of the keys, a task each at every trigger: {state.shares}"
+            slow = (f"{state.why_slow}: {state.advice}",) if state.why_slow is not None else ()
+            until = "keep until the watermark passes what they are needed for, by " + ", ".join(keys)
+            kept = Step(until, (how, shares, *slow))
             return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))

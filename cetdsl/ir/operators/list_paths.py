@@ -12,9 +12,13 @@ from cetdsl.ir.operators.operator import Step
 
 @attrs.frozen
 class ListPaths(OverGraph):
-    """Gives a row per trend, under the user's names; one task lists ``limit`` at most."""
+    """Gives a row per trend; one task lists ``limit`` at most.
+
+    Columns have the user's names if ``named``, and internal ones otherwise.
+    """
 
     limit: int | None = None
+    named: bool = True
     stage = "graph"
     only_batch = None
 

@@ -11,16 +11,12 @@ from cetdsl.pattern.expressions import Aggregate
 
 @attrs.frozen
 class TopTrends(Unary):
-    """Keeps ``size`` trends, of all or of each key and window, whose events show these columns.
-
-    ``name`` is the column of the weight.
-    """
+    """Keeps ``size`` of all trends, whose events show these columns; ``name`` is the column of the weight."""
 
     size: int
     by: Aggregate
     name: str
     columns: tuple[str, ...]
-    of_each: bool = False
 
     @property
     def gives(self) -> tuple[str, ...]:
@@ -28,4 +24,4 @@ class TopTrends(Unary):
 
     def steps(self) -> tuple[Step, ...]:
         by = words.weight(self.by, self.name)
-        return Step(f"work out {by}"), Step(words.heaviest(self.size, by, of_each=self.of_each))
+        return Step(f"work out {by}"), Step(words.heaviest(self.size, by))

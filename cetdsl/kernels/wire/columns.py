@@ -197,6 +197,8 @@ class KeyNumbers:
         for column, key in enumerate(keys):
             if pa.types.is_null(key.type):
                 continue
+            if pa.types.is_nested(key.type):
+                key = _nested_text(key)
             if pa.types.is_floating(key.type):
                 codes, valid = order_codes([key])
                 key = from_numpy(codes[0], ~valid[0] if key.null_count else None)
@@ -230,7 +232,7 @@ def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
     for column in columns:
         nested = pa.types.is_nested(column.type)
         if nested or pa.types.is_floating(column.type) or pa.types.is_null(column.type):
-            codes, valid = _nested_codes(column) if nested else order_codes([column])
+            codes, valid = order_codes([_nested_text(column) if nested else column])
             changes[1:] |= (codes[0, 1:] != codes[0, :-1]) | (valid[0, 1:] != valid[0, :-1])
             continue
         changes[1:] |= truths(pc.not_equal(column[1:], column[:-1]))
@@ -240,10 +242,9 @@ def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
     return changes
 
 
-def _nested_codes(column: pa.Array) -> tuple[Ints, Bools]:
-    # Keys of nested types are rare; their text is compared.
-    text = pa.array([None if v is None else repr(_positive_zeros(v)) for v in column.to_pylist()], pa.string())
-    return order_codes([text])
+def _nested_text(column: pa.Array) -> pa.Array:
+    """Returns texts that are equal where nested values are; keys of nested types are rare."""
+    return pa.array([None if v is None else repr(_positive_zeros(v)) for v in column.to_pylist()], pa.string())
 
 
 def _positive_zeros(value: object) -> object:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
-from cetdsl.kernels.vocabulary import Ints
-from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers, to_numpy
+from cetdsl.kernels.vocabulary import Bools, Ints
+from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers
 
 #: So many time buckets of a task are told how many events they got, the oldest ones: the late are among these.
 TALLIED = 64
@@ -26,7 +26,9 @@ BUFFER_BYTES, PARCEL_BYTES = 32 << 20, 64 << 10
 _FEW = 1 << 16
 #: An odd number with no pattern in its bits: 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4).
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(32)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+#: Each key sets one of so many bits, and one, by its hash: those of Spark's bitmaps, in the same order.
+_KEY_BITS = np.uint64(8 * 4096 - 1)
 
 
 def parcel_stream(
@@ -39,11 +41,12 @@ def parcel_stream(
 
     Yields the shares and the parcels. Of a stream, the first and the last of their buckets stand between these, and
     behind them how many events a parcel has. In rows without a parcel, this is how many events have come for a time
-    bucket.
+    bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place.
     """
-    tally = Counter[int]()
+    tally, keys = Counter[int](), np.zeros(int(_KEY_BITS) + 1, dtype=np.bool_)
     for events in _buffered(batches, buffer_bytes):
-        place = _places(spec, events)
+        hashes = _hashes(spec, events)
+        place = _places(hashes, len(spec.shares))
         packed = events.select(range(spec.left_out, events.num_columns))
         if spec.buckets is None:
             order, lows, highs = _pieces(place, len(spec.shares), packed, parcel_bytes)
@@ -61,9 +64,11 @@ def parcel_stream(
         if buckets:
             columns.append(from_numpy(counts))
             _count(tally, buckets, counts)
+            keys[hashes >> _HALF & _KEY_BITS] = True
         yield columns
     if tally:
         yield _tallies(sorted(tally.items())[:TALLIED])
+        yield _bits(keys, max(tally))
 
 
 def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[pa.Table]:
@@ -79,16 +84,19 @@ def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[
         yield pa.Table.from_batches(waiting)
 
 
-def _places(spec: ParcelSpec, events: pa.Table) -> Ints:
-    """Returns which of the shares each event belongs to."""
-    if spec.keys is None:
-        return to_numpy(as_array(events.column(0))).astype(np.int64)
+def _hashes(spec: ParcelSpec, events: pa.Table) -> NDArray[np.uint64]:
+    """Returns a hash of each event's keys."""
     mixed: NDArray[np.uint64] = np.zeros(events.num_rows, dtype=np.uint64)
-    for key in spec.keys:
+    for key in (0,) if spec.keys is None else spec.keys:
         mixed ^= integers(as_array(events.column(key))).view(np.uint64)
         mixed *= _GOLDEN
         mixed ^= mixed >> _HALF
-    return (((mixed & np.uint64(0xFFFFFFFF)) * np.uint64(len(spec.shares))) >> _HALF).astype(np.int64)
+    return mixed
+
+
+def _places(hashes: NDArray[np.uint64], shares: int) -> Ints:
+    """Returns which of the shares each event belongs to."""
+    return (((hashes & _LOW) * np.uint64(shares)) >> _HALF).astype(np.int64)
 
 
 def _buckets(needed: BucketsOfTime, events: pa.Table) -> tuple[Ints, Ints]:
@@ -139,6 +147,13 @@ def _tallies(counts: list[tuple[int, int]]) -> list[pa.Array]:
     buckets, events = (from_numpy(np.array(column, dtype=np.int64)) for column in zip(*counts, strict=True))
     share = from_numpy(np.zeros(len(counts), dtype=np.int32))
     return [share, buckets, buckets, pa.nulls(len(counts), pa.binary()), events]
+
+
+def _bits(keys: Bools, last: int) -> list[pa.Array]:
+    """Returns a row without a first bucket, with the last one that needs an event, and bits that keys have set."""
+    bits = from_bytes([np.packbits(keys, bitorder="little").tobytes()], pa.binary())
+    one = from_numpy(np.array([last], dtype=np.int64))
+    return [from_numpy(np.zeros(1, dtype=np.int32)), pa.nulls(1, pa.int64()), one, bits, pa.nulls(1, pa.int64())]
 
 
 def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:

@@ -31,11 +31,13 @@ from cetdsl.ir.operators import (
     ListPaths,
     Operator,
     SampleJoined,
+    SampleOfEach,
     SamplePaths,
     SampleTrends,
     Scan,
     ShowTrends,
     SurveyGraphs,
+    TopOfEach,
     TopPaths,
     TopTrends,
 )
@@ -101,11 +103,12 @@ class CountRequest:
 
 @attrs.frozen
 class SampleRequest:
-    """Asks for so many of the trends, drawn without replacement."""
+    """Asks for so many of the trends, of all or of each key and window, drawn without replacement."""
 
     complete: CompleteRequest
     size: int
     seed: int
+    of_each: bool = False
 
 
 @attrs.frozen
@@ -277,6 +280,8 @@ def count_joins(built: BuildGraph, request: CountRequest) -> _Plan:
 def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
     """Draws from the paths of a graph beyond a task's memory, with Spark's joins."""
     reason = _told(built.spec.query.why_not_joined, built)
+    if request.of_each:
+        reason = "they draw from the trends of all groups and windows together"
     if reason:
         return Declined(reason)
     return SampleJoined(built.child, built.spec, request.complete.columns, request.size, request.seed)
@@ -300,24 +305,31 @@ def count_definition(request: CountRequest) -> _Plan:
 
 @_over_graph
 def sample_paths(built: BuildGraph, request: SampleRequest) -> Operator:
-    """Draws from the paths of each key's graph, without listing the others."""
+    """Draws from the paths of each key's graph, without listing the others; of each window, all are listed."""
+    if request.of_each:
+        return SampleOfEach(ListPaths(built), request.size, request.seed)
     return SamplePaths(attrs.evolve(built, settled=True), request.size, request.seed)
 
 
 def sample_definition(request: SampleRequest) -> _Plan:
     """Draws from all trends, which are listed."""
     listed = definition(request.complete)
-    return listed if isinstance(listed, Declined) else SampleTrends(listed, request.size, request.seed)
+    if isinstance(listed, Declined):
+        return listed
+    return (SampleOfEach if request.of_each else SampleTrends)(listed, request.size, request.seed)
 
 
 @_over_graph
 def top_paths(built: BuildGraph, request: TopRequest) -> _Plan:
-    """Finds the heaviest paths of each key's graph, without listing the others."""
+    """Finds the heaviest paths of each key's graph, without listing the others; of each window, all are listed."""
     argument = request.by.argument
+    if request.of_each:
+        needed = {*request.complete.columns, *columns_in((request.by,))}
+        shown = tuple(name for name in built.source.schema.names if name in needed)
+        listed = ListPaths(attrs.evolve(built, columns=shown), named=False)
+        return TopOfEach(listed, request.size, request.by, request.name, request.complete.columns)
     if not request.by.definition.is_total and not isinstance(argument, Length):
         return Declined(f"{quote(request.by)} does not add up along a trend")
-    if request.of_each:
-        return Declined("a task finds the heaviest paths of all of its keys and windows together")
     values = () if argument is None or isinstance(argument, Length) else (strip(argument),)
     return TopPaths(attrs.evolve(built, values=values), request.size, request.by, request.name)
 
@@ -327,7 +339,8 @@ def top_definition(request: TopRequest) -> _Plan:
     if len(request.complete.compiled) != 1:
         return Declined(_PAIRED)
     listed = defined(request.complete, columns_in((request.by,)))
-    return TopTrends(listed, request.size, request.by, request.name, request.complete.columns, request.of_each)
+    kind = TopOfEach if request.of_each else TopTrends
+    return kind(listed, request.size, request.by, request.name, request.complete.columns)
 
 
 @_over_graph

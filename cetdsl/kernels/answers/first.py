@@ -1,0 +1,47 @@
+"""The first rows of each place: those of the greatest weight, of all rows that agree in some columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from cetdsl.ir.stages import FirstSpec
+from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.wire.chunks import Columns
+from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_numpy, order_codes
+
+#: Bytes of rows that are looked at together, about, and rows that are given at once.
+BUFFER_BYTES, GIVEN_ROWS = 32 << 20, 10_000
+
+
+def first_stream(spec: FirstSpec, batches: Iterator[pa.RecordBatch], buffer_bytes: int = BUFFER_BYTES) -> Columns:
+    """Yields so many rows of each place, in the order of the rows; where weights are equal, the earliest ones."""
+    waiting, held, kept = list[pa.RecordBatch](), 0, 0
+    for batch in batches:
+        waiting.append(batch)
+        held += batch.nbytes
+        # Twice as much as stays, so that each row is looked at a few times at most.
+        if held >= max(buffer_bytes, 2 * kept):
+            waiting = _first(spec, waiting).to_batches()
+            held = kept = sum(one.nbytes for one in waiting)
+    if waiting:
+        for batch in _first(spec, waiting).to_batches(max_chunksize=GIVEN_ROWS):
+            yield batch.columns
+
+
+def _first(spec: FirstSpec, batches: list[pa.RecordBatch]) -> pa.Table:
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    places = [as_array(rows.column(place)) for place in spec.places]
+    chosen = _chosen(KeyNumbers().of(places, rows.num_rows)[0], as_array(rows.column(spec.weight)), spec.size)
+    return rows.take(from_numpy(chosen))
+
+
+def _chosen(place: Ints, weight: pa.Array, size: int) -> Ints:
+    """Returns which rows are among so many of the greatest weight of their place; NULL is less than any weight."""
+    codes, valid = order_codes([weight])
+    order = np.lexsort((~codes[0], ~valid[0], place))
+    begins = np.flatnonzero(np.diff(place[order], prepend=-1))
+    rank = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    return np.sort(order[rank < size])
