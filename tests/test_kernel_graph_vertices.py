@@ -26,9 +26,7 @@ from cetdsl.pattern.text import unparse
 from cetdsl.planning.strategies.event_graph import event_graph
 
 #: What a graph can tell: neighbours only, and windows that slide.
-GRAPHS = generators.ALL.without(
-    "edge_negation", "correlated_negation", "pairwise", "aggregate_predicates", "span", "top_conjunction"
-)
+GRAPHS = generators.ALL.without("correlated_negation", "pairwise", "aggregate_predicates", "span", "top_conjunction")
 Place = tuple[Any, ...]  # key and window
 Node = tuple[Place, int, int]  # place, number of the event, state
 

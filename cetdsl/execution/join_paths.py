@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -141,13 +142,16 @@ def _complete_paths(walk: _Walk, limit: int | None) -> DataFrame:
     Only paths that lead on are kept, each shorter than those that it leads to and fewer: the last event is joined to
     all of them at once when the answer is asked for. Every vertex lies on a trend, so every path leads to a sink, and a
     round needs no more than ``limit`` paths.
+
+    Paths are kept on disk. In memory they would be most of what the garbage collector of the JVM has to look through.
     """
     start = walk.start.localCheckpoint(eager=False)
     lone, paths = start.filter("sink"), start.filter("NOT sink").drop("sink")
     left = None if limit is None else limit - lone.limit(limit).count()
     fronts: list[DataFrame] = []
     while True:
-        paths = (paths if left is None else paths.limit(left)).localCheckpoint(eager=False)
+        paths = paths if left is None else paths.limit(left)
+        paths = paths.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
         size = paths.count()
         _LOG.info("round %d: %d paths lead on", len(fronts) + 1, size)
         if size == 0:

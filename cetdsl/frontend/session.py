@@ -911,8 +911,8 @@ class PatternFrame:
         Raises
         ------
         UnsupportedQuery
-            If the trends are not the paths of a graph of events: a span, an AND at the top, a NOT at an end of the
-            pattern or one that depends on the trend, a predicate on events that are no neighbours.
+            If the trends are not the paths of a graph of events: a span, an AND at the top, a NOT that depends on the
+            trend, a predicate on events that are no neighbours.
 
         Examples
         --------

@@ -22,12 +22,10 @@ from cetdsl.kernels.graph.follow import Facts, Led, find_detours, follow, no_det
 from cetdsl.kernels.graph.pivots import beside_pivots
 from cetdsl.kernels.graph.reachability import Standing
 from cetdsl.kernels.graph.reduction import reduce_edges
-from cetdsl.kernels.graph.standing import Copies, Surroundings, find_deadlines, find_standing
+from cetdsl.kernels.graph.standing import NO_DEADLINE, Copies, Surroundings, find_deadlines, find_standing
 from cetdsl.kernels.machine.conditions import pivot_demands
 from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints
 from cetdsl.kernels.wire.windows import span_subslices
-
-_NO_DEADLINE = np.zeros((0, 0), dtype=np.int64)
 
 
 class ShadowedPart(NamedTuple):
@@ -63,7 +61,7 @@ class ShadowedGraphs:
 
     def around(self, events: Events, before: Ints, until: Ints) -> Surroundings:
         """Returns what is to be known of a chunk; the events have code columns for guards."""
-        deadline = _NO_DEADLINE
+        deadline = NO_DEADLINE
         if self.query.windowing.kind == SPAN:
             deadline = find_deadlines(self._base, events, self.query.windowing.length)
         return Surroundings(events, before, until, deadline)

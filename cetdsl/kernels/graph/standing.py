@@ -20,6 +20,8 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 
 #: Before all times.
 _LONG_AGO = -(2**63)
+#: The deadlines where there is no span.
+NO_DEADLINE = np.zeros((0, 0), dtype=np.int64)
 
 
 class Surroundings(NamedTuple):

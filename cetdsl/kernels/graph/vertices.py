@@ -28,8 +28,11 @@ from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import EventRows
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Ranges
 from cetdsl.kernels.graph.build import GraphBuilder
+from cetdsl.kernels.graph.pivots import beside_pivots
 from cetdsl.kernels.graph.ranges import SKIP_BITS, next_entry
 from cetdsl.kernels.graph.reduction import reduce_edges
+from cetdsl.kernels.graph.standing import NO_DEADLINE, Copies, Surroundings, find_standing
+from cetdsl.kernels.machine.conditions import pivot_demands
 from cetdsl.kernels.machine.program import equality_codes
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
@@ -63,9 +66,34 @@ def vertex_stream(
     for chunk in ChunkReader(spec.kernel, batches, chunk_events):
         if len(chunk.slices.slice):
             with refusing_too_large(spec.kernel, chunk):
-                events, _, _ = guarded.with_guards(chunk.events)
-                windows = _Windows(spec, chunk, events, builder.build(events))
-                yield from _PARTS[spec.part](windows)
+                for windows in _lots(spec, chunk, builder, *guarded.with_guards(chunk.events)):
+                    yield from _PARTS[spec.part](windows)
+
+
+def _lots(
+    spec: EventGraphSpec, chunk: Chunk, builder: GraphBuilder, events: Events, before: Ints, until: Ints
+) -> Iterator[_Windows]:
+    """Yields the windows of a chunk, all of which see one graph.
+
+    Where a NOT at either end looks beyond trends, it depends on the window where these may begin and end: then each
+    window has a graph of its own, of copies of its events, and so many windows come at a time.
+    """
+    query, slices = spec.kernel.query, chunk.slices
+    low, high = slices.low[slices.slice], slices.high[slices.slice]
+    if query.shadows is None:
+        everything = np.arange(len(low)), np.arange(len(events.time))
+        yield _Windows(spec, chunk, events, builder.build(events), *everything, low, high)
+        return
+    around, demands = Surroundings(events, before, until, NO_DEADLINE), pivot_demands(query)
+    for some in _blocks(high - low):
+        nothing = np.full_like(low[some], -1)
+        own, number = beside_pivots(events, query.pivot, demands, low[some], high[some], nothing)
+        begin, end = own.segment_start[:-1], own.segment_start[1:]
+        owner = np.repeat(np.arange(len(nothing)), end - begin)
+        copies = Copies(own, number, owner, low[some], high[some], nothing, nothing)
+        standing, _, _ = find_standing(query, builder, around, copies)
+        window = np.arange(some.start, some.stop)
+        yield _Windows(spec, chunk, own, builder.build(own, standing), window, number, begin, end)
 
 
 class _Seen(NamedTuple):
@@ -80,18 +108,35 @@ class _Seen(NamedTuple):
 
 
 class _Windows:
-    """The windows of a chunk and the graph that they see parts of."""
+    """Windows of a chunk and the graph that they see parts of.
 
-    def __init__(self, spec: EventGraphSpec, chunk: Chunk, events: Events, graph: AttributeGraph) -> None:
+    ``chosen`` are the numbers of the windows in the chunk, ``number`` those of the graph's ``events``, of which the
+    windows hold ``low:high``.
+    """
+
+    def __init__(
+        self,
+        spec: EventGraphSpec,
+        chunk: Chunk,
+        events: Events,
+        graph: AttributeGraph,
+        chosen: Ints,
+        number: Ints,
+        low: Ints,
+        high: Ints,
+    ) -> None:
         self.spec = spec
         self.chunk = chunk
         self.events = events
         self.graph = graph
+        self.number = number
+        self.low, self.high = low, high
         self.transitions = transitions_of(spec.kernel.query.machine)
         self.separable = [t for t in self.transitions if t.is_separable]
         slices = chunk.slices
-        self.low, self.high = slices.low[slices.slice], slices.high[slices.slice]
-        self.first, self.last = np.searchsorted(graph.nodes.event, [self.low, self.high])
+        self._segment, self._start = slices.segment[chosen], slices.start[chosen]
+        self._begin = slices.low[slices.slice[chosen]]
+        self.first, self.last = np.searchsorted(graph.nodes.event, [low, high])
 
     def blocks(self) -> Iterator[_Seen]:
         """Yields the nodes that some windows see, for so many windows at a time."""
@@ -103,15 +148,14 @@ class _Windows:
 
     def window_columns(self, window: Ints) -> list[pa.Array]:
         """Key and window columns."""
-        slices = self.chunk.slices
-        columns = self.chunk.key_columns(range(self.spec.kernel.layout.keys), slices.segment[window])
+        columns = self.chunk.key_columns(range(self.spec.kernel.layout.keys), self._segment[window])
         if self.spec.kernel.query.windowing.kind == SLIDING:
-            columns.append(window_column(self.spec.kernel, slices.start[window]))
+            columns.append(window_column(self.spec.kernel, self._start[window]))
         return columns
 
     def node_columns(self, seen: _Seen) -> list[pa.Array]:
         """Returns the event's number in its window, and the state."""
-        number = self.graph.nodes.event[seen.node] - self.low[seen.window]
+        number = self.number[self.graph.nodes.event[seen.node]] - self._begin[seen.window]
         return [from_numpy(number), from_numpy(self.graph.nodes.state[seen.node])]
 
 
@@ -140,7 +184,7 @@ def _vertices(windows: _Windows) -> Iterator[list[pa.Array]]:
         source = nodes.origin_before[node] < windows.low[seen.window]
         sink = nodes.reach_after[node] >= windows.high[seen.window]
         flags = map(_booleans, (nodes.begins[node], nodes.ends[node], source, sink))
-        event = events.at(nodes.event[node])
+        event = events.at(windows.number[nodes.event[node]])
         yield [*windows.window_columns(seen.window), *windows.node_columns(seen), *flags, event]
 
 
@@ -387,7 +431,9 @@ def _rows(windows: _Windows, found: _Vertices, window: Ints, lists: Ints, *more:
 def _values(windows: _Windows, found: _Vertices, number: int, column: int, event: Ints, hidden: Bools) -> pa.Array:
     """Returns the column for the values of transition ``number`` in the rows of ``found``; NULL where hidden."""
     values = windows.chunk.values[column].array
-    return values.take(from_numpy(event, hidden)) if number == found.number else pa.nulls(len(event), values.type)
+    if number != found.number:
+        return pa.nulls(len(event), values.type)
+    return values.take(from_numpy(windows.number[event], hidden))
 
 
 _PARTS: dict[str, Callable[[_Windows], Iterator[list[pa.Array]]]] = {

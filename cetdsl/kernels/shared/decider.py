@@ -57,7 +57,12 @@ class Decider:
         self.template, self.sharing, self.cost_model, self.prices = template, sharing, cost_model, prices
         self.deviations = _of_variants(template, deviations)
         additive = [additive_accumulators(spec) for spec in specs]
-        self._accumulators = np.array([len(found) for found in additive], dtype=np.int64)
+        # What all chunks have in common is found once: a chunk's decisions take some ten microseconds.
+        query = template.query[: template.repeating]
+        self._window = template.window[query]
+        self._accumulators = np.array([len(found) for found in additive], dtype=np.int64)[query]
+        self._in_doubles = prices.doubles.of_passes(1, prices.once)
+        self._in_scaled = prices.scaled.of_passes(1, prices.once)
         self._rows = len({(added.update, added.column) for found in additive for added in found[1:]})
         self._predecessors = predecessors(template)
         self._exact = any(spec.answer.exact for spec in specs)
@@ -84,23 +89,20 @@ class Decider:
         return decide_as_published(self.template, frame, load, seen, self.cost_model == EQUATION_8)[0]
 
     def _load(self, frame: Frame) -> Load:
-        query, variant = self.template.query[: self.template.repeating], self.template.variant
-        slots = frame.slots[self.template.window[query]]
-        cells = np.bincount(variant, self._accumulators[query] * slots, self.template.variants).astype(np.int64)
+        kept = self._accumulators * frame.slots[self._window]
+        cells = np.bincount(self.template.variant, kept, self.template.variants).astype(np.int64)
         return Load(frame.columns, cells, self._predecessors, self._rows)
 
     def _rates(self, frame: Frame, seen: Survey) -> Rates:
         """Returns the rates of all passes that this chunk will take."""
-        prices = self.prices
         if not frame.long.any():
-            return prices.doubles.of_passes(1, prices.once)
-        in_scaled = prices.scaled.of_passes(1, prices.once)
+            return self._in_doubles
         if not self._exact:
-            return in_scaled
+            return self._in_scaled
         sizes = frame.island[:, 1] - frame.island[:, 0]
         largest, taken = sizes.max(initial=0), seen.events.sum() / max(int(sizes.sum()), 1)
         passes = np.ceil(largest * taken / (MULTIPLIED.bits - 1) / MULTIPLIED.most)
-        return prices.residues.of_passes(passes, in_scaled)
+        return self.prices.residues.of_passes(passes, self._in_scaled)
 
 
 def _of_variants(template: Template, deviations: Sequence[float | None]) -> Floats:

@@ -136,6 +136,10 @@ _Request = TypeVar("_Request", bound=Request)
 _Plan = Operator | Declined
 
 
+#: Why a span has a graph for each event that a trend may begin with.
+ENDS_RELATED = "a span without SLIDE relates the first event of a trend to its last"
+
+
 def why_no_graph(compiled: Compiled, source: Source) -> str | None:
     """Returns why the wanted trends are not the paths of any graph; None when they may be those of one."""
     if compiled.residual:
@@ -158,7 +162,7 @@ def why_edges_do_not_tell(compiled: Compiled, source: Source, completeness: str)
     if any(guards for _, guards in (*machine.initial, *machine.final)):
         return "a NOT at the beginning or the end looks beyond the trend"
     if source.windowing.kind == SPAN:
-        return "a span without SLIDE relates the first event of a trend to its last"
+        return ENDS_RELATED
     twice = [number for number, states in Counter(machine.variables).items() if states > 1]
     if twice and completeness != ALL:
         # Then a longer trend may bind the same events in other states, which no edge tells.

@@ -6,10 +6,12 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import InvalidNode, UnsupportedQuery, is_one_of, shown
 from cetdsl.ir.kernel import ALL, NOT_NEIGHBOURS
 from cetdsl.ir.operators import Scan, ShowGraph
+from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
+from cetdsl.planning.shadows import plan_shadows
 from cetdsl.planning.sorting import who_sorts
-from cetdsl.planning.strategies.complete import why_edges_do_not_tell, why_no_graph
+from cetdsl.planning.strategies.complete import ENDS_RELATED, why_edges_do_not_tell, why_no_graph
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import compile_sides, source_of
 
@@ -30,22 +32,29 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
         raise _no_graph(f"MATCHING {resolved.query.matching.upper()} is asked for, and a graph's paths skip any event")
     source = source_of(resolved)
     (compiled,) = compile_sides(resolved)
-    reason = why_no_graph(compiled, source) or why_edges_do_not_tell(compiled, source, ALL)
-    reason = NOT_NEIGHBOURS if compiled.pairs else reason
+    if compiled.pairs:
+        raise _no_graph(NOT_NEIGHBOURS)
+    reason = why_no_graph(compiled, source)
     if reason is not None:
         raise _no_graph(reason)
+    if source.windowing.kind == SPAN:
+        raise _no_graph(ENDS_RELATED, "slide windows that hold the span, WITHIN l SLIDE s, or ")
     joined = algorithm == "joins"
     if joined and compiled.negations:
         raise UnsupportedQuery(
             "algorithm 'joins' cannot tell whether something that NOT forbids lies between two events",
             hint="use algorithm='kernel'",
         )
+    spec = base_spec(source, compiled)
+    if why_edges_do_not_tell(compiled, source, ALL) is not None:
+        machine, shadows = plan_shadows(compiled.machine, ALL, span=False)
+        spec = spec.with_query(machine=machine, shadows=shadows)
     sorting = who_sorts(source, compiled, columns=columns)
-    return ShowGraph(Scan(source, compiled), base_spec(source, compiled), columns, joined, sorting)
+    return ShowGraph(Scan(source, compiled), spec, columns, joined, sorting)
 
 
-def _no_graph(reason: str) -> UnsupportedQuery:
+def _no_graph(reason: str, instead: str = "") -> UnsupportedQuery:
     return UnsupportedQuery(
         f"the trends of this query are not the paths of a graph of events: {reason}",
-        hint="list them with trends() or complete_trends()",
+        hint=f"{instead}list them with trends() or complete_trends()",
     )
