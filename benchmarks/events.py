@@ -49,9 +49,9 @@ class Events:
         return self._kept(name, count, keys)
 
     def live_keys(self) -> DataFrame:
-        """1 million events in 10,000 keys, an hour long."""
+        """5 million events in 10,000 keys, five hours long."""
         keys = self.scaled(10_000)
-        return self._kept("live", 100 * keys, keys)
+        return self._kept("live", 500 * keys, keys)
 
     def scattered(self) -> DataFrame:
         """As :meth:`many_keys`, but rows come in no order: keys and times, whole numbers, are by chance."""

@@ -183,19 +183,21 @@ answer
       +- sort each task's events by company, time bucket, ts
              by the kernel: cheaper for events of about 40 bytes
          +- shuffle by company, time bucket
-            +- project
-                   keys: company
-                   order: ts
-                   which of A, B, C it may be bound to
-                   compared: Price
-                   aggregated: Price
-               +- keep what some variable can bind
-                      A: type = 'A' AND Price > 3
-                      B: type = 'B'
-                      C: type = 'C'
-                  +- events
-                         time: ts (timestamp)
-                         rows without a time: an error
+            +- pack events, many in one row
+                   a shuffle's cost grows with the rows
+               +- project
+                      keys: company
+                      order: ts
+                      which of A, B, C it may be bound to
+                      compared: Price
+                      aggregated: Price
+                  +- keep what some variable can bind
+                         A: type = 'A' AND Price > 3
+                         B: type = 'B'
+                         C: type = 'C'
+                     +- events
+                            time: ts (timestamp)
+                            rows without a time: an error
 
 -- automaton --
 A       begins a trend

@@ -11,46 +11,104 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cetdsl.kernels.wire.parcels import events_of_parcels, parcel_stream
+from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
+from cetdsl.kernels.wire.parcels import TALLIED, events_of_parcels, parcel_stream
 
+#: A key, a time, and a text.
 EVENTS = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(-2, 1), st.integers(-2, 1), st.none() | st.text(max_size=3)), max_size=20
+    st.tuples(st.none() | st.integers(-3, 3), st.integers(-40, 40), st.none() | st.text(max_size=3)), max_size=20
 )
-NAMES = ("share", "first", "last", "k0", "t")
+SCHEMA = pa.schema({"k0": pa.int32(), "t": pa.int64(), "x": pa.string()})
+SHARES = (12, 6, 2, 0)
 
 
 def batches(events: list[tuple[Any, ...]], size: int) -> list[pa.RecordBatch]:
-    rows = [dict(zip(NAMES, (*event, number), strict=True)) for number, event in enumerate(events)]
-    schema = pa.schema(
-        {"share": pa.int32(), "first": pa.int64(), "last": pa.int64(), "k0": pa.string(), "t": pa.int64()}
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, event, strict=True)) for event in events], SCHEMA).to_batches(
+        size
     )
-    return pa.Table.from_pylist(rows, schema).to_batches(size)
+
+
+def unpacked(parcel: bytes, *numbers: int) -> list[tuple[Any, ...]]:
+    """The events of a parcel, with numbers of time buckets behind the key."""
+    columns = [*(pa.array([number]) for number in numbers), pa.array([parcel])]
+    given_with = pa.RecordBatch.from_arrays(columns, names=[f"c{n}" for n in range(len(columns))])
+    return [
+        row
+        for rows in events_of_parcels(1, iter([given_with]))
+        for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    ]
 
 
 @settings(deadline=None, max_examples=60)
 @given(EVENTS, st.integers(1, 7), st.integers(1, 400), st.integers(1, 200))
 def test_what_is_packed_is_unpacked(events: list[tuple[Any, ...]], size: int, buffer: int, parcel: int) -> None:
+    share_of: dict[Any, set[int]] = {}
+    found: Counter[Any] = Counter()
+    for columns in parcel_stream(ParcelSpec(SHARES, keys=(0,)), iter(batches(events, size)), buffer, parcel):
+        for share, packed in zip(*(column.to_pylist() for column in columns), strict=True):
+            rows = unpacked(packed)
+            found.update(rows)
+            for key, *_ in rows:
+                share_of.setdefault(key, set()).add(share)
+    assert found == Counter(events)
+    assert all(len(shares) == 1 for shares in share_of.values())
+    assert set().union(*share_of.values()) <= set(SHARES)
+
+
+@settings(deadline=None, max_examples=60)
+@given(EVENTS, st.integers(1, 7), st.integers(1, 400), st.integers(1, 5), st.integers(-9, 9), st.integers(0, 30))
+def test_parcels_of_a_stream_are_told_their_time_buckets(
+    events: list[tuple[Any, ...]], size: int, buffer: int, cut: int, begin: int, more: int
+) -> None:
+    # The key itself is its hash, and times are packed with three more bits.
+    placed = [(abs(key or 0), 8 * time + 5, text) for key, time, text in events]
+    bits, until = 0, None
+    end = begin + cut + more
+    spec = ParcelSpec(SHARES, None, left_out=1, buckets=BucketsOfTime(1, 3, cut, begin, end))
     found: Counter[Any] = Counter()
     counted: Counter[int] = Counter()
-    for columns in parcel_stream(None, iter(batches(events, size)), buffer, parcel):
-        for *place, packed, count in zip(*(column.to_pylist() for column in columns), strict=True):
-            if packed is None:
-                counted[place[1]] += count
+    for columns in parcel_stream(spec, iter(batches(placed, size)), buffer):
+        for share, first, last, packed, count in zip(*(column.to_pylist() for column in columns), strict=True):
+            if first is None:
+                assert count is None
+                bits, until = int.from_bytes(packed, "little"), last
                 continue
-            numbers = [pa.array([7]), pa.array([9])]
-            given_with = pa.RecordBatch.from_arrays([*numbers, pa.array([packed])], names=["s", "u", "p"])
-            for rows in events_of_parcels(1, iter([given_with])):
-                key, bucket, until, time = (column.to_pylist() for column in rows.columns)
-                assert set(zip(bucket, until, strict=True)) == {(7, 9)}
-                assert len(key) == count
-                found.update((*place, k, t) for k, t in zip(key, time, strict=True))
-    assert found == Counter((*event, number) for number, event in enumerate(events))
+            if packed is None:
+                counted[first] += count
+                continue
+            with pa.ipc.open_stream(packed) as reader:
+                rows = reader.read_all()
+            assert rows.num_rows == count
+            assert share in SHARES
+            found.update((first, last, *row) for row in zip(*rows.to_pydict().values(), strict=True))
+    buckets = range(-80, 80)
+    expected, needed = Counter[Any](), Counter[int]()
+    for _, packed_time, text in placed:
+        need = [b for b in buckets if begin <= (packed_time >> 3) - b * cut < end]
+        expected[need[0], need[-1], packed_time, text] += 1
+        needed.update(need)
+    assert found == expected
+    assert bits.bit_count() == len({key for key, *_ in placed})
+    assert until == max(needed, default=None)
+    assert counted == Counter(dict(sorted(needed.items())[:TALLIED]))
+
+
+def test_numbers_of_a_parcels_buckets_are_among_its_columns() -> None:
+    [[_, parcels]] = parcel_stream(ParcelSpec(SHARES, keys=()), iter(batches([(1, 2, "a"), (3, 4, None)], 9)))
+    assert unpacked(parcels[0].as_py(), 7, 9) == [(1, 7, 9, 2, "a"), (3, 7, 9, 4, None)]
+
+
+def test_keys_spread_evenly_over_shares() -> None:
+    keys = pa.array(np.arange(40_000))
+    batch = pa.RecordBatch.from_arrays([keys, pa.array(np.arange(40_000) % 7)], names=["k0", "k1"])
+    [[shares, parcels]] = parcel_stream(ParcelSpec(tuple(range(40)), keys=(0, 1)), iter([batch]), parcel_bytes=1 << 30)
+    assert shares.to_pylist() == list(range(40))
+    assert all(len(unpacked(parcel.as_py())) == pytest.approx(1000, rel=0.15) for parcel in parcels)
 
 
 @pytest.mark.parametrize(("parcel_bytes", "parcels"), [(1 << 30, 2), (1 << 10, 10)])
 def test_parcels_are_not_too_large(parcel_bytes: int, parcels: int) -> None:
     count = 500
-    columns = {"share": np.arange(count) % 2, "first": np.zeros(count, np.int64), "last": np.zeros(count, np.int64)}
-    batch = pa.RecordBatch.from_pydict({**columns, "t": np.arange(count)})
-    columns_of_parcels, _ = parcel_stream(None, iter([batch]), parcel_bytes=parcel_bytes)
-    assert len(columns_of_parcels[0]) == pytest.approx(parcels, abs=8 if parcels > 2 else 0)
+    batch = pa.RecordBatch.from_pydict({"share": np.arange(count, dtype=np.int32) % 2, "t": np.arange(count)})
+    [columns] = parcel_stream(ParcelSpec((0, 1), keys=(0,)), iter([batch]), parcel_bytes=parcel_bytes)
+    assert len(columns[0]) == pytest.approx(parcels, abs=8 if parcels > 2 else 0)

@@ -10,6 +10,7 @@ import pytest
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import InvalidNode
+from cetdsl.execution.compat import bytes_of
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.operators import EventsInOrder, Exchange
 from cetdsl.ir.schema import Field, Schema
@@ -17,6 +18,7 @@ from cetdsl.ir.sorting import KERNEL, RUNS, SORT_MEMORY, SPARK, UNLIMITED, Asked
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import plan_aggregate, plan_trends
 from cetdsl.planning.sorting import WIDE_EVENT
+from cetdsl.planning.strategies.fold import MANY_BYTES
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.rewrite import rewrite
 
@@ -49,7 +51,7 @@ BY_KEY = "PATTERN SEQ(A, B+) WHERE B.price < NEXT(B).price GROUP BY key"
 
 def test_the_kernel_sorts_narrow_events() -> None:
     """Within the usual memory, or what was asked for; without it where all events are held in any case."""
-    assert decided(BY_KEY) == Sorting("cheaper for events of about 40 bytes", SORT_MEMORY)
+    assert decided(BY_KEY) == Sorting("cheaper for events of about 40 bytes", SORT_MEMORY, packed=True)
     assert decided(BY_KEY, memory=5).memory == 5
     assert decided("PATTERN SEQ(A, B+)", memory=5).memory == UNLIMITED
     assert decided("PATTERN SEQ(A, B+) WITHIN 10 SLIDE 5", memory=5).memory == 5
@@ -75,7 +77,7 @@ def test_what_only_spark_compares_is_sorted_by_spark() -> None:
 
 def test_who_was_asked_for_sorts() -> None:
     assert decided(BY_KEY, by=SPARK) == Sorting("as asked for")
-    assert decided(BY_KEY, by=KERNEL) == Sorting("as asked for", SORT_MEMORY)
+    assert decided(BY_KEY, by=KERNEL) == Sorting("as asked for", SORT_MEMORY, packed=True)
 
 
 def test_events_of_one_query_go_in_runs_where_that_was_asked_for() -> None:
@@ -164,3 +166,36 @@ def test_arguments_and_settings(spark: Any) -> None:
         sorter(sort="java")
     with pytest.raises(InvalidNode, match="must be positive"):
         sorter(sort_memory=0)
+
+
+def chosen(size: int | None, **asked: Any) -> tuple[str, dict[str, str]]:
+    """The strategy that counts trends by key of about so many bytes of events, and why others declined."""
+    binding = Binding("t", sort=AskedSort(**asked))
+    resolved, _ = rewrite(analyse(parse("PATTERN SEQ(A, B+) GROUP BY key"), SCHEMA, binding))
+    decision = plan_aggregate(resolved, (("n", Aggregate("count")),), "decimal", bytes_read=lambda: size)
+    return decision.strategy, dict(decision.declined)
+
+
+def test_many_bytes_are_left_to_kernels() -> None:
+    assert chosen(None)[0] == chosen(MANY_BYTES - 1)[0] == "fold"
+    strategy, declined = chosen(MANY_BYTES)
+    assert strategy == "kernel"
+    assert declined["fold"].startswith("Spark would sort about 32 MiB of events row by row")
+    assert chosen(MANY_BYTES, by=SPARK)[0] == "fold"
+
+
+@pytest.mark.classic
+def test_spark_tells_about_how_many_bytes_it_reads(spark: Any, tmp_path: Any) -> None:
+    few = spark.range(3).selectExpr("'a' AS key", "id AS t")
+    assert 0 < bytes_of(few) < 1000
+    few.write.parquet(str(tmp_path / "events"))
+    assert 100 < bytes_of(spark.read.parquet(str(tmp_path / "events"))) < 10_000
+    assert bytes_of(spark.readStream.schema(few.schema).parquet(str(tmp_path / "events"))) is None
+    assert bytes_of(spark.createDataFrame(spark.sparkContext.parallelize([("a", 1)]), few.schema)) is None
+
+
+def test_events_that_the_kernel_sorts_are_packed() -> None:
+    assert decided(BY_KEY).in_parcels
+    assert decided("PATTERN SEQ(A, B+) WHERE A.price < NEXT(B).price").in_parcels
+    assert not decided(BY_KEY, by=SPARK).in_parcels
+    assert not decided(BY_KEY, by=RUNS).in_parcels

@@ -115,8 +115,8 @@ def why_no_state_of_events(session: SparkSession) -> str | None:
     return None if "RocksDB" in store else f"{STATE_STORE} is {store.rpartition('.')[2]}, which cannot do that"
 
 
-def shares_of_state(session: SparkSession) -> int:
-    """Returns how many tasks keep the state of a stream: as many shares of its keys there are."""
+def shuffle_tasks(session: SparkSession) -> int:
+    """Returns how many tasks a shuffle sends rows to; as many shares of keys are packed, and kept by a stream."""
     return int(session.conf.get(SHARES, None) or 1)
 
 
@@ -140,6 +140,8 @@ def leave_batches_unmeasured(session: SparkSession) -> None:
     _LOG.info("%s is %s from now on in this session, as measuring each row takes long", BATCH_BYTES, UNMEASURED)
 
 
+#: Spark says about 2^63 bytes where it knows nothing.
+_NO_ESTIMATE = 1 << 60
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters
 #: How many tasks share one large key where Connect's server does not tell how many it can run.
 USUAL_PARALLELISM = 8
@@ -168,6 +170,21 @@ def parallelism(session: SparkSession) -> int:
     if executors is None:
         return USUAL_PARALLELISM
     return int(executors) * int(session.conf.get("spark.executor.cores", None) or 1)
+
+
+def bytes_of(df: DataFrame) -> int | None:
+    """Returns about how many bytes of events Spark expects to read; None where it does not tell, as on Connect.
+
+    Spark optimizes the plan for that, and runs no job.
+    """
+    plan = getattr(df, "_jdf", None)
+    if plan is None or df.isStreaming:
+        return None
+    try:
+        size = int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    except PySparkException:  # what is wrong with the plan is told when it runs
+        return None
+    return size if size < _NO_ESTIMATE else None
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

@@ -12,12 +12,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.compat import parallelism, refuse_unsendable
+from cetdsl.execution.compat import parallelism, refuse_unsendable, shuffle_tasks
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.live_events import kept_whole
 from cetdsl.execution.operators import Rows, execute, runs
+from cetdsl.execution.parcels import packed_by_share
 from cetdsl.execution.source import EventFrame, Terms
-from cetdsl.execution.streams import gathered, gathered_panes, gathered_parcels, sent_in_order, with_buckets
+from cetdsl.execution.streams import gathered, gathered_panes, gathered_parcels, sent_in_order
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import (
@@ -90,6 +91,10 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         rows = gathered_parcels(frame, _kept_for(needed), rows, layout, _asked_of_events(needed), once)
         # Those that are kept once come for several buckets together.
         layout = attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
+    elif needed.sorting.in_parcels:
+        parcels = packed_by_share(rows, layout.columns, by, shuffle_tasks(rows.sparkSession))
+        rows = exchange(parcels, ("share",)).select("p")
+        layout = attrs.evolve(layout, in_parcels=True)
     elif not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
@@ -156,7 +161,7 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
     if frame.source.is_stream:
         query = _kept_for(needed)
         if needed.keeping.in_parcels:
-            return with_buckets(frame, query, terms)
+            return frame.select({name: terms[name] for name in layout.columns if name != BUCKET})
         return gathered(frame, query, terms, layout, _asked_of_events(needed))
     if layout.lists:
         rows = with_lists(frame, terms)

@@ -33,16 +33,14 @@ def tallied(end: str, rows: str) -> Column:
     return F.to_json(F.transform(ends, whole)).alias("ends")
 
 
-def keyed(rows: DataFrame, keys: int, end: str) -> DataFrame:
-    """Has Spark observe the keys ``k0``, ``k1``, ... of events, each needed up to its ``end``, in microseconds.
+def keyed(end: str, bits: str) -> tuple[str, Column, Column]:
+    """Returns the name of an observation of keys, and what it tells: aggregates of rows with ``bits`` and an ``end``.
 
     It tells the bits that the hashes of keys set in a bitmap, in base 64, as the bits of several micro-batches together
-    tell how many different keys these had, and ``until`` when some of the events are needed.
+    tell how many different keys these had, and ``until`` when some of the events are needed, in microseconds.
     """
-    names = ", ".join(f"k{number}" for number in range(keys))
-    position = f"bitmap_bit_position(xxhash64({names}))" if keys else "0L"
-    bits = F.base64(F.bitmap_construct_agg(F.expr(position)))
-    return rows.observe(f"{KEYED} {next(NAMES)}", bits.alias("keys"), F.max(F.expr(end)).alias("until"))
+    keys = F.base64(F.bitmap_or_agg(F.expr(bits))).alias("keys")
+    return f"{KEYED} {next(NAMES)}", keys, F.max(F.expr(end)).alias("until")
 
 
 def answers(rows: DataFrame) -> DataFrame:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from cetdsl.execution.compat import own_errors
 from cetdsl.execution.operators import execute
-from cetdsl.ir.operators import Operator, Scan
+from cetdsl.execution.worker import map_stage
+from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, Scan
 
 
 @attrs.frozen
@@ -34,8 +35,20 @@ def take(df: DataFrame, plan: Operator) -> Mapping[int, Taken]:
             if isinstance(operator, Scan):
                 taken[id(operator)] = _run(df)
             elif operator.steps():
-                taken[id(operator)] = _run(execute(df, operator).data)
+                taken[id(operator)] = _run(_given(df, operator))
     return taken
+
+
+def _given(df: DataFrame, operator: Operator) -> DataFrame:
+    """Returns the rows that an operator gives; those of events that it packs, unpacked, so that they can be counted."""
+    rows = execute(df, operator).data
+    if not isinstance(operator, Exchange) or not isinstance(operator.gives_rows, EventsInOrder):
+        return rows
+    needed = operator.gives_rows
+    if not needed.sorting.in_parcels:
+        return rows
+    apart = attrs.evolve(needed, sorting=attrs.evolve(needed.sorting, packed=False))
+    return map_stage(rows, "unpack", 0, execute(df, Exchange(operator.child, apart)).data.schema)
 
 
 def _run(rows: DataFrame) -> Taken:

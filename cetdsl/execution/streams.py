@@ -58,23 +58,16 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
     return _numbered(rows, begin, cut).select(*layout.columns)
 
 
-def with_buckets(frame: EventFrame, query: KernelQuery, terms: Terms) -> DataFrame:
-    """Returns the events that some variable can bind, with the columns that tell which time buckets need them."""
-    kept = {name: term for name, term in terms.items() if name != BUCKET}
-    return frame.select(
-        {**kept, **buckets_of(frame, query.windowing, *needed_by_bucket(query.windowing, query.looks_back))}
-    )
-
-
 def gathered_parcels(
     frame: EventFrame, query: KernelQuery, rows: DataFrame, layout: RowLayout, asked: object, once: bool
 ) -> DataFrame:
-    """Returns what :func:`gathered` does of events :func:`with_buckets`, in parcels, perhaps each of them kept once."""
+    """Returns what :func:`gathered` does of events with their columns, in parcels, perhaps each of them kept once."""
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
     packed = [name for name in layout.columns if name != BUCKET]
     meaning = _meaning(frame, query, layout, rows, asked)
     kept = kept_once if once else kept_by_window
-    return kept(rows, packed, len(frame.source.keys), query.windowing, begin, end, meaning)
+    buckets = buckets_of(query.windowing, begin, end, packed.index(TIME), layout.encoding.bits)
+    return kept(rows, packed, layout.all_of(KEY), buckets, meaning)
 
 
 def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: DataFrame, asked: object) -> str:

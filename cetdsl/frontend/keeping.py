@@ -13,7 +13,7 @@ from cetdsl.execution.compat import (
     STATE_STORE,
     parallelism,
     schema_of,
-    shares_of_state,
+    shuffle_tasks,
     why_no_state_of_events,
 )
 from cetdsl.ir.keeping import AUTO, EVENTS, STATES, WINDOWS, AskedState
@@ -41,7 +41,7 @@ def asked_state(df: DataFrame, state: str | None, *, whole: bool = False) -> Ask
             f"keep= keeps each event once, and state={WINDOWS!r} once for each of its windows",
             hint=f"leave one of them away, or write state={EVENTS!r}",
         )
-    asked = AskedState(by, why_no_state_of_events(session), whole, shares_of_state(session), parallelism(session))
+    asked = AskedState(by, why_no_state_of_events(session), whole, shuffle_tasks(session), parallelism(session))
     if (whole or by == EVENTS) and asked.lacks is not None:
         said = "keep=" if whole else f"state={EVENTS!r}"
         raise StreamingNotSupported(

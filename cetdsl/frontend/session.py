@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from time import perf_counter
 from typing import Any
@@ -16,7 +16,7 @@ from pyspark.sql.functions import current_timestamp
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
 from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, is_one_of, shown
 from cetdsl.execution import detection as detected
-from cetdsl.execution.compat import as_dataframe, function_names, refuse_streaming, schema_of, watermarks_of
+from cetdsl.execution.compat import as_dataframe, bytes_of, function_names, refuse_streaming, schema_of, watermarks_of
 from cetdsl.execution.complete import summary
 from cetdsl.execution.computed import with_computed
 from cetdsl.execution.conditions import refuse_changing_conditions
@@ -209,7 +209,7 @@ class PatternFrame:
         check_emit(emit, "aggregates", UPDATE)
         rewritten = attrs.evolve(self._rewritten_returning(*returning), emit=emit)
         named = tuple((item.output_name, item.aggregate) for item in rewritten.query.returning)
-        return plan_aggregate(rewritten, named, number)
+        return plan_aggregate(rewritten, named, number, bytes_read=partial(bytes_of, self._df))
 
     def _rewritten_returning(self, *returning: Returned) -> ResolvedQuery:
         return rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))[0]

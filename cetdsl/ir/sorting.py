@@ -69,7 +69,7 @@ class Sorting:
 
     Events go in sorted runs if ``runs`` says why they do. If they do not, or cannot as one of their columns turns out
     to be no number, the kernel sorts and holds ``memory`` bytes of events, or Spark sorts if that is 0, and ``why``
-    gives the reason.
+    gives the reason. Before they are sent to the kernel's tasks, events may be ``packed``, many in one row.
 
     Examples
     --------
@@ -81,6 +81,12 @@ class Sorting:
     why: str
     memory: int = 0
     runs: str | None = None
+    packed: bool = False
+
+    @property
+    def in_parcels(self) -> bool:
+        """Whether events are sent to the kernel in parcels."""
+        return self.packed and self.by_kernel
 
     @property
     def in_runs(self) -> bool:

@@ -26,7 +26,7 @@ from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.match import match
 from cetdsl.planning.strategies.messages import messages
 from cetdsl.planning.strategies.panes import panes
-from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
+from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides, unknown_size
 from cetdsl.planning.strategies.sweep import sweep
 from cetdsl.planning.streams import ASK_FINAL, ASK_LATER, refuse_eager, refuse_endless, why_not_on_stream
 
@@ -101,13 +101,15 @@ def plan_aggregate(
     aggregates: tuple[tuple[str, Aggregate], ...],
     number: str,
     strategies: _Strategies = AGGREGATE_STRATEGIES,
+    bytes_read: Callable[[], int | None] = unknown_size,
 ) -> Decision:
     """Plans an aggregation, given a rewritten query and the names and aggregates of the output columns.
 
-    If every strategy declines, that is an error, :class:`NoPhysicalPlan`.
+    ``bytes_read`` tells about how many bytes of events there are, if that is known. If every strategy
+    declines, that is an error, :class:`NoPhysicalPlan`.
     """
     refuse_endless(resolved)
-    return _first_plan(AggregateRequest(resolved, aggregates, number, compile_sides(resolved)), strategies)
+    return _first_plan(AggregateRequest(resolved, aggregates, number, compile_sides(resolved), bytes_read), strategies)
 
 
 def plan_trends(

@@ -56,6 +56,9 @@ def _decided(plan: Operator) -> Operator:
 def _sorting_of(source: Source, compiled: Compiled, needed: EventsInOrder) -> Sorting:
     """Decides how the events that a stage needs are put in order."""
     asked, sorting = source.sort.by, who_sorts(source, compiled, needed.values, needed.columns or ())
+    if sorting.by_kernel and not needed.shared and not source.is_stream:
+        # The shares of a key have copies of its events, and a stream packs what it keeps.
+        sorting = attrs.evolve(sorting, packed=True)
     why = _why_runs(asked, needed)
     if why is None:
         return sorting

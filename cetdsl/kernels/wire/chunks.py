@@ -143,7 +143,9 @@ class ChunkReader:
     ) -> None:
         self.spec, self.layout = spec, spec.layout
         if self.layout.in_parcels:
-            batches = events_of_parcels(self.layout.position(BUCKET), batches)
+            # Of a stream, time buckets stand beside the parcels.
+            place = self.layout.position(BUCKET) if self.layout.has(BUCKET) else 0
+            batches = events_of_parcels(place, batches)
         if self.layout.runs is not None:
             batches = events_of_runs(self.layout.runs, batches)
         if self.layout.sort_memory:

@@ -1,7 +1,8 @@
-"""Parcels: many events as bytes in one value, as a stream keeps them.
+"""Parcels: many events as bytes in one value, because the cost of a shuffle and of state grows with the rows.
 
-A worker packs the events that it reads, those of a share of the keys that the same time buckets need together. State
-keeps a parcel as it is, once, and gives it to each of its time buckets, whose kernel unpacks it.
+A worker packs the events that it reads, those of a share of the keys together, and of a stream those that the same time
+buckets need. Spark sends parcels to the tasks of their shares, or a stream's state keeps them, and whoever reads them
+unpacks them.
 """
 
 from __future__ import annotations
@@ -11,69 +12,119 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy
+from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
+from cetdsl.kernels.vocabulary import Bools, Ints
+from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers
 
-#: Columns of numbers before those of events: the share, the first and the last time bucket.
-_NUMBERS = 3
 #: So many time buckets of a task are told how many events they got, the oldest ones: the late are among these.
 TALLIED = 64
 #: Bytes of events that are packed at once, and of a parcel at most, about: Spark sends thousands of them at once.
 BUFFER_BYTES, PARCEL_BYTES = 32 << 20, 64 << 10
+#: Positions are sorted by their digits where numbers are below this, and counted in an array.
+_FEW = 1 << 16
+#: An odd number with no pattern in its bits: 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4).
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+#: Each key sets one of so many bits, and one, by its hash: those of Spark's bitmaps, in the same order.
+_KEY_BITS = np.uint64(8 * 4096 - 1)
 
 
 def parcel_stream(
-    _: None,
+    spec: ParcelSpec,
     batches: Iterator[pa.RecordBatch],
     buffer_bytes: int = BUFFER_BYTES,
     parcel_bytes: int = PARCEL_BYTES,
 ) -> Iterator[list[pa.Array]]:
-    """Packs events of one share that the same time buckets need, the first of them and the last: yields all three.
+    """Packs events by share, and of a stream by the time buckets that need them.
 
-    Two columns are behind them: the others as bytes, and how many events these are. In rows without bytes, this is how
-    many events have come for a time bucket.
+    Yields the shares and the parcels. Of a stream, the first and the last of their buckets stand between these, and
+    behind them how many events a parcel has. In rows without a parcel, this is how many events have come for a time
+    bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place.
     """
-    waiting, held, tally = list[pa.RecordBatch](), 0, Counter[int]()
+    tally, keys = Counter[int](), np.zeros(int(_KEY_BITS) + 1, dtype=np.bool_)
+    for events in _buffered(batches, buffer_bytes):
+        hashes = _hashes(spec, events)
+        place = _places(hashes, len(spec.shares))
+        packed = events.select(range(spec.left_out, events.num_columns))
+        if spec.buckets is None:
+            order, lows, highs = _pieces(place, len(spec.shares), packed, parcel_bytes)
+            buckets: list[Ints] = []
+        else:
+            first, last = _buckets(spec.buckets, events)
+            number, numbers = _numbered(place, first, last)
+            order, lows, highs = _pieces(number, numbers, packed, parcel_bytes)
+            buckets = [column[order[lows]] for column in (first, last)]
+        moved = packed.take(from_numpy(order)).combine_chunks()
+        counts = highs - lows
+        bodies = [_packed(moved.slice(*piece)) for piece in zip(lows.tolist(), counts.tolist(), strict=True)]
+        shares = np.array(spec.shares, dtype=np.int32)[place[order[lows]]]
+        columns = [from_numpy(shares), *map(from_numpy, buckets), from_bytes(bodies, pa.binary())]
+        if buckets:
+            columns.append(from_numpy(counts))
+            _count(tally, buckets, counts)
+            keys[hashes >> _HALF & _KEY_BITS] = True
+        yield columns
+    if tally:
+        yield _tallies(sorted(tally.items())[:TALLIED])
+        yield _bits(keys, max(tally))
+
+
+def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[pa.Table]:
+    """Yields the rows of batches, so many bytes at a time."""
+    waiting, held = list[pa.RecordBatch](), 0
     for batch in batches:
         waiting.append(batch)
         held += batch.nbytes
         if held >= buffer_bytes:
-            yield _parcels(pa.Table.from_batches(waiting), parcel_bytes, tally)
+            yield pa.Table.from_batches(waiting)
             waiting, held = [], 0
     if held:
-        yield _parcels(pa.Table.from_batches(waiting), parcel_bytes, tally)
-    if tally:
-        yield _tallies(sorted(tally.items())[:TALLIED])
+        yield pa.Table.from_batches(waiting)
 
 
-def _tallies(counts: list[tuple[int, int]]) -> list[pa.Array]:
-    """Returns rows without bytes, of time buckets and how many events they got."""
-    buckets, events = (from_numpy(np.array(column, dtype=np.int64)) for column in zip(*counts, strict=True))
-    share = from_numpy(np.zeros(len(counts), dtype=np.int32))
-    return [share, buckets, buckets, pa.nulls(len(counts), pa.binary()), events]
+def _hashes(spec: ParcelSpec, events: pa.Table) -> NDArray[np.uint64]:
+    """Returns a hash of each event's keys."""
+    mixed: NDArray[np.uint64] = np.zeros(events.num_rows, dtype=np.uint64)
+    for key in (0,) if spec.keys is None else spec.keys:
+        mixed ^= integers(as_array(events.column(key))).view(np.uint64)
+        mixed *= _GOLDEN
+        mixed ^= mixed >> _HALF
+    return mixed
 
 
-def _parcels(events: pa.Table, parcel_bytes: int, tally: Counter[int]) -> list[pa.Array]:
-    most = max(parcel_bytes * events.num_rows // events.nbytes, 1)
-    by = [as_array(events.column(place)) for place in range(_NUMBERS)]
-    number, numbers = KeyNumbers().of(by, events.num_rows)
-    # Positions of few numbers are sorted by their digits.
-    order = np.argsort(number.astype(np.uint16) if numbers < 1 << 16 else number, kind="stable")
-    packed = events.select(range(_NUMBERS, events.num_columns)).take(from_numpy(order)).combine_chunks()
-    ends = np.cumsum(np.bincount(number, minlength=numbers))
-    places = [
-        (low, min(low + most, end))
-        for begin, end in zip(np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True)
-        for low in range(begin, end, most)
-    ]
-    first = from_numpy(order[[low for low, _ in places]])
-    bodies = [_packed(packed.slice(low, high - low)) for low, high in places]
-    share, *buckets = (column.take(first) for column in by)
-    counts = [high - low for low, high in places]
-    for begin, end, count in zip(*(column.to_pylist() for column in buckets), counts, strict=True):
-        for bucket in range(begin, end + 1):
-            tally[bucket] += count
-    return [share, *buckets, from_bytes(bodies, pa.binary()), from_numpy(np.array(counts, dtype=np.int64))]
+def _places(hashes: NDArray[np.uint64], shares: int) -> Ints:
+    """Returns which of the shares each event belongs to."""
+    return (((hashes & _LOW) * np.uint64(shares)) >> _HALF).astype(np.int64)
+
+
+def _buckets(needed: BucketsOfTime, events: pa.Table) -> tuple[Ints, Ints]:
+    """Returns the first and the last time bucket that needs each event."""
+    time = integers(as_array(events.column(needed.time))) >> needed.bits
+    return (time - needed.end) // needed.cut + 1, (time - needed.begin) // needed.cut
+
+
+def _numbered(place: Ints, first: Ints, last: Ints) -> tuple[Ints, int]:
+    """Returns numbers of the events that agree in all three, and how many numbers there may be."""
+    low, count = int(first.min()), last - first
+    fewest = int(count.min())
+    # Whatever the time, a number of buckets need an event, or one more.
+    number = ((first - low) * (int(count.max()) - fewest + 1) + (count - fewest)) * (int(place.max()) + 1) + place
+    numbers = int(number.max()) + 1
+    return (number, numbers) if numbers < _FEW else KeyNumbers().of([from_numpy(number)], len(number))
+
+
+def _pieces(number: Ints, numbers: int, packed: pa.Table, parcel_bytes: int) -> tuple[Ints, Ints, Ints]:
+    """Returns the order of events by their numbers, and where in it parcels begin and end."""
+    most = max(parcel_bytes * packed.num_rows // max(packed.nbytes, 1), 1)
+    order = np.argsort(number.astype(np.uint16) if numbers <= _FEW else number, kind="stable")
+    lengths = np.bincount(number, minlength=numbers)
+    pieces = -(-lengths // most)
+    ends = np.cumsum(lengths)
+    before = np.repeat(np.cumsum(pieces) - pieces, pieces)
+    lows = np.repeat(ends - lengths, pieces) + (np.arange(len(before)) - before) * most
+    return order, lows, np.minimum(lows + most, np.repeat(ends, pieces))
 
 
 def _packed(events: pa.Table) -> bytes:
@@ -84,6 +135,27 @@ def _packed(events: pa.Table) -> bytes:
     return packed
 
 
+def _count(tally: Counter[int], buckets: list[Ints], events: Ints) -> None:
+    """Adds parcels' events to each of the time buckets, from a first to a last one, that need them."""
+    for begin, end, count in zip(*(column.tolist() for column in (*buckets, events)), strict=True):
+        for bucket in range(begin, end + 1):
+            tally[bucket] += count
+
+
+def _tallies(counts: list[tuple[int, int]]) -> list[pa.Array]:
+    """Returns rows without parcels, of time buckets and how many events they got."""
+    buckets, events = (from_numpy(np.array(column, dtype=np.int64)) for column in zip(*counts, strict=True))
+    share = from_numpy(np.zeros(len(counts), dtype=np.int32))
+    return [share, buckets, buckets, pa.nulls(len(counts), pa.binary()), events]
+
+
+def _bits(keys: Bools, last: int) -> list[pa.Array]:
+    """Returns a row without a first bucket, with the last one that needs an event, and bits that keys have set."""
+    bits = from_bytes([np.packbits(keys, bitorder="little").tobytes()], pa.binary())
+    one = from_numpy(np.array([last], dtype=np.int64))
+    return [from_numpy(np.zeros(1, dtype=np.int32)), pa.nulls(1, pa.int64()), one, bits, pa.nulls(1, pa.int64())]
+
+
 def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
     """Yields the columns of :func:`events_of_parcels`."""
     for events in events_of_parcels(place, batches):
@@ -91,10 +163,11 @@ def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[lis
 
 
 def events_of_parcels(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Unpacks parcels, each behind numbers of time buckets, which are at some place among the events' columns."""
+    """Unpacks parcels, each behind numbers of time buckets, if any; those are at some place among the columns."""
     for batch in batches:
         *buckets, bodies = batch.columns
-        for body, *numbers in zip(bodies, *(column.to_pylist() for column in buckets), strict=True):
+        for number, body in enumerate(bodies):
+            numbers = [column[number].as_py() for column in buckets]
             with pa.ipc.open_stream(body.as_buffer()) as reader:
                 for events in reader:
                     columns = list(events.columns)

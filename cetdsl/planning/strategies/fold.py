@@ -5,14 +5,19 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import Fold, Operator, Scan
+from cetdsl.ir.sorting import SPARK
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.panes import COMPARED, NEGATED, SPANNED
+from cetdsl.planning.sorting import why_not_sorted_by_kernel
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
 #: The fold's state is a struct with a field per state and accumulator; beyond this Spark's generated code is too long.
 MAX_STATE_FIELDS = 64
+#: From so many bytes of events on, as Spark estimates them, starting Python workers pays.
+MANY_BYTES = 32 << 20
 
 
 def fold(request: AggregateRequest) -> Operator | Declined:
@@ -41,6 +46,18 @@ def fold(request: AggregateRequest) -> Operator | Declined:
         return Declined(f"{', '.join(sorted(others)).upper()} outgrows Spark's own numbers")
     if len(compiled.machine.variables) * len(accumulators.accumulators) > MAX_STATE_FIELDS:
         return Declined("the automaton has too many states for one expression")
+    if (reason := _why_kernel(request, source)) is not None:
+        return Declined(reason)
     answer = accumulators.answer(source, request.number, partial=False)
     spec = attrs.evolve(base_spec(source, compiled), answer=answer)
     return Fold(Scan(source, compiled), spec, tuple(accumulators.values))
+
+
+def _why_kernel(request: AggregateRequest, source: Source) -> str | None:
+    """Returns why workers that sort by themselves are expected to take less time; None if they are not."""
+    if source.sort.by == SPARK or why_not_sorted_by_kernel(source) is not None:
+        return None
+    size = request.bytes_read()
+    if size is None or size < MANY_BYTES:
+        return None
+    return f"Spark would sort about {size >> 20} MiB of events row by row, and kernels sort them packed"

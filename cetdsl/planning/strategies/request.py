@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
@@ -29,14 +31,20 @@ class Declined:
     on_stream: bool = False
 
 
+def unknown_size() -> int | None:
+    """The bytes of events where nobody knows them."""
+    return None
+
+
 @attrs.frozen
 class AggregateRequest:
-    """Asks for aggregates over all trends."""
+    """Asks for aggregates over all trends; how many bytes of events there are about is told when it is asked for."""
 
     resolved: ResolvedQuery
     aggregates: tuple[tuple[str, Aggregate], ...]
     number: str
     compiled: tuple[Compiled, ...]
+    bytes_read: Callable[[], int | None] = attrs.field(default=unknown_size, eq=False, repr=False)
 
     @property
     def is_pair(self) -> bool:

@@ -1,0 +1,43 @@
+"""How events are packed: many of those that go to one task as bytes in one value, a parcel."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class BucketsOfTime:
+    """Which time buckets need an event: those that begin at multiples of ``cut`` and need it.
+
+    A bucket needs the events from ``begin`` until ``end``, counted from its start, all in microseconds. The time is in
+    the column at ``time``, times ``2**bits``.
+    """
+
+    time: int
+    bits: int
+    cut: int
+    begin: int
+    end: int
+
+
+@attrs.frozen
+class ParcelSpec:
+    """How a worker packs events.
+
+    Parameters
+    ----------
+    shares : tuple of int
+        The numbers of the shares of the keys; each share is a task's work.
+    keys : tuple of int, optional
+        The positions of the key columns, whole numbers, by which the worker finds an event's share. If None, it does so
+        by the first column, a hash of the keys.
+    left_out : int
+        So many columns, the first ones, are not packed.
+    buckets : BucketsOfTime, optional
+        Of a stream, which time buckets need an event; a parcel has events that the same ones need.
+    """
+
+    shares: tuple[int, ...]
+    keys: tuple[int, ...] | None = None
+    left_out: int = 0
+    buckets: BucketsOfTime | None = None
