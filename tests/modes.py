@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyspark
 import pytest
 
 #: Thousands of small plans: a JVM that compiles quickly ends sooner than one that compiles well.
@@ -19,6 +20,11 @@ SIMPLE_PLANS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.constraintPropagation.enabled": "false",
 }
+#: What has Java move the files of a checkpoint by itself. Otherwise it starts a process for each, more than a hundred
+#: in every micro-batch, which takes a fifth of the time. A driver that is killed is tested as users have it.
+_SINCE, _MANAGER = (4, 3), "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_IS_KNOWN = tuple(map(int, pyspark.__version__.split(".")[:2])) >= _SINCE
+OWN_FILES = {"spark.sql.streaming.checkpointFileManagerClass": _MANAGER} if _IS_KNOWN else {}
 
 
 def more_on_classic(first: Any, *more: Any) -> list[Any]:

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 import reference
 from killed_driver import PROVIDER, STORES
-from modes import more_on_classic, settings
+from modes import OWN_FILES, more_on_classic, settings
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from test_engines import by_case, shown
@@ -292,7 +292,7 @@ def run_all(live: Live, found: list[Any]) -> dict[int, list[Any]]:
 @pytest.fixture(autouse=True)
 def _few_tasks(spark: Any) -> Iterator[None]:
     """Each task of a stateful operator commits its state in each micro-batch, which takes most of the time here."""
-    with settings(spark, {"spark.sql.shuffle.partitions": "1"}):
+    with settings(spark, {"spark.sql.shuffle.partitions": "1", **OWN_FILES}):
         yield
 
 
@@ -306,7 +306,7 @@ KEPT = {
 QUERIES, LATE_QUERIES = 4, 2
 
 
-@pytest.fixture(params=KEPT)
+@pytest.fixture(params=more_on_classic("events", "windows"))
 def kept(spark: Any, request: pytest.FixtureRequest) -> Iterator[str]:
     with settings(spark, KEPT[request.param]):
         yield request.param

@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
-from test_streaming import BEGIN, DELAY, SECOND, Live, at
+from test_streaming import (
+    BEGIN,
+    DELAY,
+    SECOND,
+    Live,
+    _few_tasks,  # noqa: F401 - a fixture of all tests here
+    at,
+)
 
 import cetdsl as cet
 from cetdsl import errors
@@ -24,10 +30,8 @@ HEAD = (
 
 
 @pytest.fixture
-def live(spark: Any, tmp_path: Path) -> Iterator[Live]:
+def live(spark: Any, tmp_path: Path) -> Live:
     """Micro-batches of which the third closes a window that two events of the fourth come too late for."""
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
     found = Live(
         spark,
         tmp_path,
@@ -39,8 +43,7 @@ def live(spark: Any, tmp_path: Path) -> Iterator[Live]:
         ],
     )
     found.arrive()
-    yield found
-    spark.conf.set("spark.sql.shuffle.partitions", before)
+    return found
 
 
 def started(live: Live, pattern: str = WITHIN, **columns: Any) -> Any:
