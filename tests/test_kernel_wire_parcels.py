@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cetdsl.execution.parcels import in_batches
 from cetdsl.frontend.watch import keys_of
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.kernels.wire.parcels import TALLIED, events_of_parcels, parcel_stream
@@ -124,3 +125,19 @@ def test_parcels_are_not_too_large(parcel_bytes: int, parcels: int) -> None:
     batch = pa.RecordBatch.from_pydict({"share": np.arange(count, dtype=np.int32) % 2, "t": np.arange(count)})
     [columns] = parcel_stream(ParcelSpec((0, 1), keys=(0,)), iter([batch]), parcel_bytes=parcel_bytes)
     assert len(columns[0]) == pytest.approx(parcels, abs=8 if parcels > 2 else 0)
+
+
+@pytest.mark.classic
+def test_rows_without_parcels_bound_the_batches(spark: Any) -> None:
+    """Of a task's parcels, about a megabyte comes to a worker at once, and no parcel is lost."""
+
+    def sizes(batches: Any) -> Any:
+        for batch in batches:
+            held = sum(len(body) for body in batch.column(0).to_pylist() if body is not None)
+            yield pa.RecordBatch.from_pydict({"held": [held], "parcels": [len(batch) - batch.column(0).null_count]})
+
+    parcels = spark.range(0, 100, 1, 1).selectExpr("CAST(repeat('x', 65536) AS binary) AS p")
+    found = in_batches(parcels).mapInArrow(sizes, "held bigint, parcels bigint").collect()
+    assert sum(row.parcels for row in found) == 100
+    assert 6 <= len(found) <= 8
+    assert max(row.held for row in found) < 1.2e6

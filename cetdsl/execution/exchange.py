@@ -16,7 +16,7 @@ from cetdsl.execution.compat import parallelism, refuse_unsendable, shuffle_task
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.live_events import kept_whole
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.parcels import packed_by_share
+from cetdsl.execution.parcels import in_batches, packed_by_share
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.streams import gathered, gathered_panes, gathered_parcels, sent_in_order
 from cetdsl.execution.worker import map_stage
@@ -93,7 +93,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         layout = attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
     elif needed.sorting.in_parcels:
         parcels = packed_by_share(rows, layout.columns, by, shuffle_tasks(rows.sparkSession))
-        rows = exchange(parcels, ("share",)).select("p")
+        rows = in_batches(exchange(parcels, ("share",)))
         layout = attrs.evolve(layout, in_parcels=True)
     elif not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from cetdsl.execution.compat import WATERMARK, shuffle_tasks
 from cetdsl.execution.keeper import WHOLE, keeper
 from cetdsl.execution.observed import kept_by_end, keyed, tallied
-from cetdsl.execution.parcels import packed_by_share
+from cetdsl.execution.parcels import in_batches, packed_by_share
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
@@ -70,7 +70,8 @@ def kept_by_window(
         of_same_meaning(collected, f"{meaning}, in {shares} shares").alias("bodies")
     )
     bucket = F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L AS s")
-    return given_once(kept).select("share", bucket, F.inline("bodies").alias("p")).repartition("share").select("s", "p")
+    given = given_once(kept).select("share", bucket, F.inline("bodies").alias("p")).repartition("share")
+    return in_batches(given, "s")
 
 
 def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime) -> DataFrame:

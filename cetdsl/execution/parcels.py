@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from cetdsl.execution.worker import map_stage
@@ -17,6 +18,8 @@ _WHOLE = (
     *(T.ByteType, T.ShortType, T.IntegerType, T.LongType),
     *(T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType),
 )
+#: Bytes of parcels that are sent to a worker at once, about, and how many rows Spark sends, by a setting.
+_AT_ONCE, _ROWS_AT_ONCE, _USUAL_ROWS = 1 << 20, "spark.sql.execution.arrow.maxRecordsPerBatch", 10_000
 _PACKED = "share int, p binary"
 _PACKED_BY_BUCKET = "share int, first bigint, last bigint, body binary, events bigint"
 
@@ -41,3 +44,16 @@ def packed_by_share(
         return map_stage(rows.selectExpr(*sent), "parcels", spec, _PACKED)
     moved = attrs.evolve(buckets, time=buckets.time + spec.left_out)
     return map_stage(rows.selectExpr(*sent), "parcels", attrs.evolve(spec, buckets=moved), _PACKED_BY_BUCKET)
+
+
+def in_batches(parcels: DataFrame, *beside: str) -> DataFrame:
+    """Returns parcels ``p``, and columns beside them, so that Spark sends about a megabyte of them to a worker at once.
+
+    Spark begins a batch when it has so many rows. Thousands of parcels would be all that a task gets, so that the
+    worker had to wait for them, and to hold them. So each is followed by rows without one, the more the larger it is.
+    """
+    rows = int(parcels.sparkSession.conf.get(_ROWS_AT_ONCE, None) or _USUAL_ROWS)
+    if rows <= 0:  # no limit is what was asked for
+        return parcels.select(*beside, "p")
+    followed = f"concat(array(p), array_repeat(CAST(NULL AS binary), CAST(length(p) * {rows}L div {_AT_ONCE} AS int)))"
+    return parcels.select(*beside, F.explode(F.expr(followed)).alias("p"))

@@ -13,6 +13,9 @@ import pyarrow as pa
 
 from cetdsl.errors import CetdslError, GroupTooLarge
 
+# Arrow's own allocator keeps what was freed, a tenth of a worker's memory, and takes as long.
+pa.set_memory_pool(pa.system_memory_pool())
+
 _Batches = Iterator[pa.RecordBatch]
 
 #: The module and the function of each stage. A worker loads only what its stage needs: kernels take time to load.

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.kernels.vocabulary import Bools, Ints
-from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers
+from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers, validity
 
 #: So many time buckets of a task are told how many events they got, the oldest ones: the late are among these.
 TALLIED = 64
 #: Bytes of events that are packed at once, and of a parcel at most, about: Spark sends thousands of them at once.
-BUFFER_BYTES, PARCEL_BYTES = 32 << 20, 64 << 10
+BUFFER_BYTES, PARCEL_BYTES = 8 << 20, 64 << 10
 #: Positions are sorted by their digits where numbers are below this, and counted in an array.
 _FEW = 1 << 16
 #: An odd number with no pattern in its bits: 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4).
@@ -175,9 +175,10 @@ def events_of_parcels(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator
     """Unpacks parcels, each behind numbers of time buckets, if any; those are at some place among the columns."""
     for batch in batches:
         *buckets, bodies = batch.columns
-        for number, body in enumerate(bodies):
+        # Rows without a parcel only bound the batch.
+        for number in np.flatnonzero(validity(bodies)).tolist():
             numbers = [column[number].as_py() for column in buckets]
-            with pa.ipc.open_stream(body.as_buffer()) as reader:
+            with pa.ipc.open_stream(bodies[number].as_buffer()) as reader:
                 for events in reader:
                     columns = list(events.columns)
                     columns[place:place] = [from_numpy(np.full(events.num_rows, one, np.int64)) for one in numbers]
