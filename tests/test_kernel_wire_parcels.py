@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cetdsl.execution.parcels import in_batches
+from cetdsl.frontend.watch import keys_of
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.kernels.wire.parcels import TALLIED, events_of_parcels, parcel_stream
 
@@ -97,6 +98,17 @@ def test_parcels_of_a_stream_are_told_their_time_buckets(
 def test_numbers_of_a_parcels_buckets_are_among_its_columns() -> None:
     [[_, parcels]] = parcel_stream(ParcelSpec(SHARES, keys=()), iter(batches([(1, 2, "a"), (3, 4, None)], 9)))
     assert unpacked(parcels[0].as_py(), 7, 9) == [(1, 7, 9, 2, "a"), (3, 7, 9, 4, None)]
+
+
+@pytest.mark.parametrize("step", [1, 1000, 2**32 + 1])
+@pytest.mark.parametrize("count", [100, 10_000, 100_000])
+def test_bits_tell_how_many_keys_there_are(step: int, count: int) -> None:
+    """Also of keys that are counted up, which are no random numbers."""
+    names, keys = ["k0", "t"], np.arange(count) * step
+    batch = pa.RecordBatch.from_arrays([pa.array(keys), pa.array(np.zeros(count, dtype=np.int64))], names=names)
+    spec = ParcelSpec(SHARES, keys=(0,), buckets=BucketsOfTime(1, 0, 10, 0, 10))
+    *_, columns = parcel_stream(spec, iter([batch]))
+    assert keys_of([int.from_bytes(columns[3][0].as_py(), "little")]) == pytest.approx(count, rel=0.02)
 
 
 def test_keys_spread_evenly_over_shares() -> None:

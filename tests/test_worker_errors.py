@@ -133,6 +133,9 @@ class Recorded:
 
     function: Callable[[Any], Any]
 
+    def __init__(self, session: Any) -> None:
+        self.sparkSession = session
+
     def mapInArrow(self, function: Any, schema: Any) -> Recorded:  # noqa: N802 - Spark's name
         self.function = function
         return self
@@ -140,7 +143,7 @@ class Recorded:
 
 def failing_stage(events: Any, error: BaseException) -> Any:
     """A kernel stage that raises this error."""
-    stage = map_stage(Recorded(), "runs", None, StructType().add("x", IntegerType())).function  # type: ignore[arg-type]
+    stage = map_stage(Recorded(events.sparkSession), "runs", None, StructType().add("x", IntegerType())).function  # type: ignore[arg-type]
 
     def run(batches: Any) -> Any:
         import sys

@@ -26,6 +26,8 @@ BUFFER_BYTES, PARCEL_BYTES = 8 << 20, 64 << 10
 _FEW = 1 << 16
 #: An odd number with no pattern in its bits: 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4).
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+#: The odd numbers of SplitMix64 (Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators).
+_FIRST_MIX, _SECOND_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 #: Each key sets one of so many bits, and one, by its hash: those of Spark's bitmaps, in the same order.
 _KEY_BITS = np.uint64(8 * 4096 - 1)
@@ -64,7 +66,7 @@ def parcel_stream(
         if buckets:
             columns.append(from_numpy(counts))
             _count(tally, buckets, counts)
-            keys[hashes >> _HALF & _KEY_BITS] = True
+            keys[_scattered(hashes) & _KEY_BITS] = True
         yield columns
     if tally:
         yield _tallies(sorted(tally.items())[:TALLIED])
@@ -92,6 +94,13 @@ def _hashes(spec: ParcelSpec, events: pa.Table) -> NDArray[np.uint64]:
         mixed *= _GOLDEN
         mixed ^= mixed >> _HALF
     return mixed
+
+
+def _scattered(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Returns hashes as if by chance: keys that are counted up would share or avoid each other's bits otherwise."""
+    scattered = (hashes ^ hashes >> _HALF) * _FIRST_MIX
+    scattered = (scattered ^ scattered >> _HALF) * _SECOND_MIX
+    return scattered >> _HALF
 
 
 def _places(hashes: NDArray[np.uint64], shares: int) -> Ints:
