@@ -182,8 +182,10 @@ def bytes_of(df: DataFrame) -> int | None:
         return None
     try:
         size = int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    except PySparkException:  # what is wrong with the plan is told when it runs
-        return None
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
+            raise
+        return None  # what is wrong with the plan is told when it runs
     return size if size < _NO_ESTIMATE else None
 
 
