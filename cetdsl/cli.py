@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 import cetdsl as cet
 from cetdsl.demo import run_demo
 from cetdsl.errors import CetdslError, CommandLineError
+from cetdsl.execution.compat import is_of_spark
 from cetdsl.explain.timeline import require_plotly
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE
 from cetdsl.frontend.watch import micro_batches
@@ -77,10 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _is_expected(error: Exception) -> bool:
     """Whether an error is about the query, the data or the machine, and not a defect of cetdsl."""
-    if isinstance(error, (CetdslError, OSError)):
-        return True
-    # Spark's own: captured from the JVM, or sent over Connect. Known by their module, as not all share a class.
-    return any(kind.__module__.split(".")[0] in ("pyspark", "py4j", "grpc") for kind in type(error).__mro__)
+    return isinstance(error, (CetdslError, OSError)) or is_of_spark(error)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -172,6 +172,14 @@ def parallelism(session: SparkSession) -> int:
     return int(executors) * int(session.conf.get("spark.executor.cores", None) or 1)
 
 
+def is_of_spark(error: Exception) -> bool:
+    """Whether an error is Spark's own: captured from the JVM, or sent over Connect.
+
+    They are known by their module, as not all of them share a class.
+    """
+    return any(kind.__module__.split(".")[0] in ("pyspark", "py4j", "grpc") for kind in type(error).__mro__)
+
+
 def bytes_of(df: DataFrame) -> int | None:
     """Returns about how many bytes of events Spark expects to read; None where it does not tell, as on Connect.
 
@@ -183,7 +191,7 @@ def bytes_of(df: DataFrame) -> int | None:
     try:
         size = int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
     except Exception as error:
-        if type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
+        if not is_of_spark(error):
             raise
         return None  # what is wrong with the plan is told when it runs
     return size if size < _NO_ESTIMATE else None

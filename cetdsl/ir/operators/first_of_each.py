@@ -33,4 +33,4 @@ class SampleOfEach(SampleTrends):
     only_batch = None
 
     def steps(self) -> tuple[Step, ...]:
-        return Step("a random key per trend"), Step(f"the {self.size} smallest keys of each key and window", _OF_EACH)
+        return Step("a random key per trend"), Step(f"the {self.size} greatest of each key and window", _OF_EACH)

@@ -272,3 +272,16 @@ def unscaled_integers(column: pa.Array) -> list[int] | Ints:
     with decimal.localcontext() as context:
         context.prec = 80
         return [0 if v is None else int(v.scaleb(scale)) for v in column.to_pylist()]
+
+
+def pieces_of(lengths: Ints, longest: int) -> Ints:
+    """Returns where pieces of ``longest`` rows at most begin, of stretches of these lengths one behind the other.
+
+    Examples
+    --------
+    >>> pieces_of(np.array([5, 0, 2]), 2).tolist()
+    [0, 2, 4, 5]
+    """
+    pieces = -(-lengths // longest)
+    before = np.repeat(np.cumsum(pieces) - pieces, pieces)
+    return np.repeat(np.cumsum(lengths) - lengths, pieces) + (np.arange(len(before)) - before) * longest

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.kernels.vocabulary import Bools, Ints
-from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers, validity
+from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers, pieces_of, validity
 
 #: So many time buckets of a task are told how many events they got, the oldest ones: the late are among these.
 TALLIED = 64
@@ -128,12 +128,8 @@ def _pieces(number: Ints, numbers: int, packed: pa.Table, parcel_bytes: int) -> 
     """Returns the order of events by their numbers, and where in it parcels begin and end."""
     most = max(parcel_bytes * packed.num_rows // max(packed.nbytes, 1), 1)
     order = np.argsort(number.astype(np.uint16) if numbers <= _FEW else number, kind="stable")
-    lengths = np.bincount(number, minlength=numbers)
-    pieces = -(-lengths // most)
-    ends = np.cumsum(lengths)
-    before = np.repeat(np.cumsum(pieces) - pieces, pieces)
-    lows = np.repeat(ends - lengths, pieces) + (np.arange(len(before)) - before) * most
-    return order, lows, np.minimum(lows + most, np.repeat(ends, pieces))
+    begins = pieces_of(np.bincount(number, minlength=numbers), most)
+    return order, begins, np.append(begins[1:], len(order))
 
 
 def _packed(events: pa.Table) -> bytes:

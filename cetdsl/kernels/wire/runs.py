@@ -22,6 +22,7 @@ from cetdsl.kernels.wire.columns import (
     differs_from_previous,
     from_bytes,
     from_numpy,
+    pieces_of,
     to_numpy,
     validity,
 )
@@ -80,7 +81,7 @@ def _runs(spec: RunSpec, events: pa.Table, longest: int) -> list[pa.Array]:
     else:
         order, _ = order_by_key_and_time(number, numbers, np.ascontiguousarray(records["c0"]))
         records = records.take(order)
-        starts = _cut(np.bincount(number, minlength=numbers), longest)
+        starts = pieces_of(np.bincount(number, minlength=numbers), longest)
         keys = [key.take(from_numpy(order[starts])) for key in keys]
         timed = timed[order] if time.null_count else timed
     offsets = np.append(starts, len(records)) * records.itemsize
@@ -98,13 +99,6 @@ def _records(spec: RunSpec, events: pa.Table) -> _Records:
         if n:
             records[f"v{n}"] = validity(column)
     return records
-
-
-def _cut(lengths: Ints, longest: int) -> Ints:
-    """Returns where runs of these lengths begin if each is cut into pieces of ``longest`` events at most."""
-    pieces = -(-lengths // longest)
-    before = np.repeat(np.cumsum(pieces) - pieces, pieces)
-    return np.repeat(np.cumsum(lengths) - lengths, pieces) + (np.arange(len(before)) - before) * longest
 
 
 def events_of_runs(
