@@ -209,7 +209,7 @@ class PatternFrame:
         check_emit(emit, "aggregates", UPDATE)
         rewritten = attrs.evolve(self._rewritten_returning(*returning), emit=emit)
         named = tuple((item.output_name, item.aggregate) for item in rewritten.query.returning)
-        return plan_aggregate(rewritten, named, number, bytes_read=partial(bytes_of, self._df))
+        return plan_aggregate(rewritten, named, number, bytes_read=partial(bytes_of, self._df, rewritten.columns))
 
     def _rewritten_returning(self, *returning: Returned) -> ResolvedQuery:
         return rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))[0]
