@@ -162,7 +162,7 @@ def test_execution_knows_no_pattern_nodes() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_only_the_public_api_of_spark_is_used(path: Path) -> None:
-    private = re.compile(r"\.(_jdf|_jvm|_jsc|_jspark|_sc|_jc|rdd)\b")
+    private = re.compile(r"""[."'](_jdf|_jvm|_jsc|_jspark|_sc|_jc|rdd)\b""")
     assert not private.findall(path.read_text(encoding="utf-8"))
 
 

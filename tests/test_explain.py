@@ -230,7 +230,7 @@ def test_physical_of_a_fold_plan() -> None:
         "cost      linear in the events of a key, besides sorting them\nnumbers   double: rounded\n"
     )
     assert "+- fold: aggregate() over the array\n" in text
-    assert "+- group by company\n          collect_list, sorted by ts\n" in text
+    assert "+- group by company\n          collect_list, which Spark sorts by ts\n" in text
     assert "declined" not in text
     assert "[TOTAL]" not in text, "the fold has no indexes"
 

@@ -6,12 +6,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from modes import settings
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import InvalidNode
-from cetdsl.execution.compat import bytes_of
+from cetdsl.execution.compat import bytes_of, shuffle_tasks
+from cetdsl.execution.parcels import packed_by_share
 from cetdsl.frontend.sase import parse
+from cetdsl.ir.keeping import SHARES
 from cetdsl.ir.operators import EventsInOrder, Exchange
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.sorting import KERNEL, RUNS, SORT_MEMORY, SPARK, UNLIMITED, AskedSort, Sorting
@@ -180,18 +183,37 @@ def test_many_bytes_are_left_to_kernels() -> None:
     assert chosen(None)[0] == chosen(MANY_BYTES - 1)[0] == "fold"
     strategy, declined = chosen(MANY_BYTES)
     assert strategy == "kernel"
-    assert declined["fold"].startswith("Spark would sort about 32 MiB of events row by row")
+    assert declined["fold"].startswith("Spark would sort row by row what it estimates to be 32 MiB")
     assert chosen(MANY_BYTES, by=SPARK)[0] == "fold"
 
 
-@pytest.mark.classic
+@pytest.mark.parametrize("sorter", [KERNEL, RUNS])
+def test_few_bytes_are_left_to_the_sorter_that_was_asked_for(sorter: str) -> None:
+    strategy, declined = chosen(None, by=sorter)
+    assert strategy == "kernel"
+    assert f"sort={sorter!r} is asked for" in declined["fold"]
+
+
 def test_spark_tells_about_how_many_bytes_it_reads(spark: Any, tmp_path: Any) -> None:
-    few = spark.range(3).selectExpr("'a' AS key", "id AS t")
-    assert 0 < bytes_of(few) < 1000
+    few = spark.range(3).selectExpr("'a' AS key", "id AS `the t`")
+    assert 0 < bytes_of(few, ["the t"]) < bytes_of(few, few.columns) < 1000
     few.write.parquet(str(tmp_path / "events"))
-    assert 100 < bytes_of(spark.read.parquet(str(tmp_path / "events"))) < 10_000
-    assert bytes_of(spark.readStream.schema(few.schema).parquet(str(tmp_path / "events"))) is None
-    assert bytes_of(spark.createDataFrame(spark.sparkContext.parallelize([("a", 1)]), few.schema)) is None
+    assert 100 < bytes_of(spark.read.parquet(str(tmp_path / "events")), few.columns) < 10_000
+    assert bytes_of(spark.readStream.schema(few.schema).parquet(str(tmp_path / "events")), few.columns) is None
+    many = spark.range(10**9).selectExpr("id AS a")
+    assert 7 * 10**9 < bytes_of(many, ["a"]) < 9 * 10**9
+    assert bytes_of(many.crossJoin(many.toDF("b")).crossJoin(many.toDF("c")), ["a"]) is None
+
+
+def test_a_session_that_sets_nothing_packs_shares_for_all_tasks_of_its_shuffles(spark: Any) -> None:
+    """Not one share, so that one task would get all events."""
+    events = spark.range(1000).selectExpr("id AS k0", "id AS t")
+    with settings(spark, {SHARES: "7"}):
+        spark.conf.unset(SHARES)
+        tasks = shuffle_tasks(spark)
+        packed = packed_by_share(events, ["k0", "t"], ["k0"], tasks)
+        assert tasks == 200
+        assert packed.select("share").distinct().count() > 150
 
 
 def test_events_that_the_kernel_sorts_are_packed() -> None:

@@ -32,9 +32,10 @@ from cetdsl.errors import (
 )
 from cetdsl.ir.keeping import SHARES
 from cetdsl.ir.schema import Field, Schema
+from cetdsl.pattern.text import in_backquotes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 _LOG = logging.getLogger("cetdsl.session")
 
@@ -117,7 +118,8 @@ def why_no_state_of_events(session: SparkSession) -> str | None:
 
 def shuffle_tasks(session: SparkSession) -> int:
     """Returns how many tasks a shuffle sends rows to; as many shares of keys are packed, and kept by a stream."""
-    return int(session.conf.get(SHARES, None) or 1)
+    setting = session.conf.get(SHARES)  # a second argument would stand in for Spark's own default
+    return int(setting or 1)
 
 
 #: The bytes of rows that Spark sends to a Python worker at once, and the value that stands for any number.
@@ -142,6 +144,8 @@ def leave_batches_unmeasured(session: SparkSession) -> None:
 
 #: Spark says about 2^63 bytes where it knows nothing.
 _NO_ESTIMATE = 1 << 60
+#: How Spark tells its estimate: "37.4 MiB", and from 2^63 bytes on "1.23E+22 B".
+_ESTIMATE = re.compile(r"Statistics\(sizeInBytes=([\d.]+(?:E\+?\d+)?) ([KMGTPE]?)i?B")
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters
 #: How many tasks share one large key where Connect's server does not tell how many it can run.
 USUAL_PARALLELISM = 8
@@ -180,21 +184,24 @@ def is_of_spark(error: Exception) -> bool:
     return any(kind.__module__.split(".")[0] in ("pyspark", "py4j", "grpc") for kind in type(error).__mro__)
 
 
-def bytes_of(df: DataFrame) -> int | None:
-    """Returns about how many bytes of events Spark expects to read; None where it does not tell, as on Connect.
+def bytes_of(df: DataFrame, columns: Sequence[str]) -> int | None:
+    """Returns about how many bytes of some columns Spark expects to read; None where it has no estimate.
 
-    Spark optimizes the plan for that, and runs no job.
+    Spark optimizes the plan for that, and runs no job. Of a join it knows no more than that every row may meet every
+    other, unless tables have statistics.
     """
-    plan = getattr(df, "_jdf", None)
-    if plan is None or df.isStreaming:
+    if df.isStreaming:
         return None
+    needed = df.select(*map(in_backquotes, columns))
     try:
-        size = int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        told: str = needed.sparkSession.sql("EXPLAIN COST SELECT * FROM {needed}", needed=needed).collect()[0][0]
     except Exception as error:
         if not is_of_spark(error):
             raise
         return None  # what is wrong with the plan is told when it runs
-    return size if size < _NO_ESTIMATE else None
+    estimate = _ESTIMATE.search(told)
+    size = None if estimate is None else int(float(estimate[1]) * 1024 ** "BKMGTPE".index(estimate[2]))
+    return size if size is not None and size < _NO_ESTIMATE else None
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

@@ -93,7 +93,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         layout = attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
     elif needed.sorting.in_parcels:
         parcels = packed_by_share(rows, layout.columns, by, shuffle_tasks(rows.sparkSession))
-        rows = in_batches(exchange(parcels, ("share",)))
+        rows = in_batches(exchange(parcels, ("share",) if by else ()))
         layout = attrs.evolve(layout, in_parcels=True)
     elif not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)

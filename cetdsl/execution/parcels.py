@@ -51,9 +51,11 @@ def in_batches(parcels: DataFrame, *beside: str) -> DataFrame:
 
     Spark begins a batch when it has so many rows. Thousands of parcels would be all that a task gets, so that the
     worker had to wait for them, and to hold them. So each is followed by rows without one, the more the larger it is.
+    Where a session lets batches have more rows than usual they get larger: millions of empty rows would take long.
     """
     rows = int(parcels.sparkSession.conf.get(_ROWS_AT_ONCE, None) or _USUAL_ROWS)
     if rows <= 0:  # no limit is what was asked for
         return parcels.select(*beside, "p")
-    followed = f"concat(array(p), array_repeat(CAST(NULL AS binary), CAST(length(p) * {rows}L div {_AT_ONCE} AS int)))"
+    empty = f"CAST(length(p) * {min(rows, _USUAL_ROWS)}L div {_AT_ONCE} AS int)"
+    followed = f"concat(array(p), array_repeat(CAST(NULL AS binary), {empty}))"
     return parcels.select(*beside, F.explode(F.expr(followed)).alias("p"))

@@ -26,7 +26,7 @@ from cetdsl.execution.layouts import Layout, lay_out, narrowed
 from cetdsl.execution.matches import with_sorting
 from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
-from cetdsl.execution.room import is_beyond_a_task
+from cetdsl.execution.room import exceeded_room
 from cetdsl.execution.stopwatch import take
 from cetdsl.execution.streams import just_ended
 from cetdsl.explain import Explanation, explain_query
@@ -209,7 +209,7 @@ class PatternFrame:
         check_emit(emit, "aggregates", UPDATE)
         rewritten = attrs.evolve(self._rewritten_returning(*returning), emit=emit)
         named = tuple((item.output_name, item.aggregate) for item in rewritten.query.returning)
-        return plan_aggregate(rewritten, named, number, bytes_read=partial(bytes_of, self._df))
+        return plan_aggregate(rewritten, named, number, bytes_read=partial(bytes_of, self._df, rewritten.columns))
 
     def _rewritten_returning(self, *returning: Returned) -> ResolvedQuery:
         return rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))[0]
@@ -521,7 +521,7 @@ class PatternFrame:
             All give the same trends. ``auto`` takes ``balanced`` for one large group, ``definition`` for what only
             the definition itself can tell, and what suits each graph otherwise. Where Spark limits what a Python worker
             may take, by ``spark.executor.pyspark.memory``, it counts the events of each group first, and takes
-            ``joins`` for ``"ends"`` if one has more than a task can hold.
+            ``joins`` for ``"ends"`` if one has more than a task can hold, unless ``memory_limit`` is given.
         memory_limit : str or int, optional
             What each task may keep of the graph and of partial trends, in bytes or as ``"512m"``; not for ``joins``,
             which keeps none.
@@ -593,11 +593,12 @@ class PatternFrame:
         name : str
             Name of the output column.
         number : {"decimal", "string", "double", "log2"}
-            As of :meth:`count_trends`.
+            As of :meth:`count_trends`; but joins know no whole number of more than 38 digits, ``string`` or not.
         algorithm : {"auto", "joins"}
             "joins" counts "ends" trends with Spark's joins, also those of a group beyond a task's memory. The call then
             runs jobs itself. "auto" chooses joins where a group has more events than fit into Spark's memory limit of a
-            worker, as :meth:`complete_trends` does; otherwise the task that holds a group counts its trends.
+            worker, as :meth:`complete_trends` does, but not for ``string``; otherwise the task that holds a group
+            counts its trends.
         emit : {"final", "update"}
             As of :meth:`count_trends`.
 
@@ -610,6 +611,9 @@ class PatternFrame:
         ------
         UnsupportedQuery
             If ``joins`` are asked for, and the trends are not paths that joins can follow.
+        CountOverflow
+            If a count does not fit the ``number``, or joins find one of more than 38 digits for ``decimal`` or
+            ``string``; joins raise it at once, and else it is raised when the DataFrame is computed.
 
         Examples
         --------
@@ -624,7 +628,9 @@ class PatternFrame:
         check_emit(emit, "counts", UPDATE)
         road = given_road(algorithm)
         time = self._rewritten_returning(Returned(COUNT, name)).time.name
-        counted = self._with_room(self._complete(completeness, road, columns=(time,)))
+        counted = self._complete(completeness, road, columns=(time,))
+        if number != "string":  # which promises more digits than joins have
+            counted = self._with_room(counted)
         counted = attrs.evolve(counted, resolved=attrs.evolve(counted.resolved, emit=emit))
         return run(self._df, plan_complete(CountRequest(counted, name, number)).plan)
 
@@ -661,7 +667,7 @@ class PatternFrame:
         algorithm : {"auto", "joins"}
             As of :meth:`count_complete_trends`.
         per_group : bool
-            Whether ``n`` trends are drawn of each group, partition and window, as of :meth:`top_trends`.
+            Whether ``n`` trends are drawn of each group, partition and window, as of :meth:`top_trends`. Joins cannot.
         layout : {"nested", "wide", "long"}
         times : bool
             As of :meth:`trends`.
@@ -694,7 +700,9 @@ class PatternFrame:
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
         road = given_road(algorithm)
-        request = self._with_room(self._complete(completeness, road, shape.needed, complete=complete))
+        request = self._complete(completeness, road, shape.needed, complete=complete)
+        if not per_group:  # joins draw from the trends of all groups together
+            request = self._with_room(request)
         return lay_out(run(self._df, plan_complete(SampleRequest(request, size, chosen, per_group)).plan), shape)
 
     def top_trends(
@@ -871,13 +879,15 @@ class PatternFrame:
         return CompleteRequest(self._rewritten, completeness, extraction, columns, limit, sides)
 
     def _with_room(self, request: CompleteRequest) -> CompleteRequest:
-        """The same request, of joins if some group is beyond a task and they can take it."""
-        if request.algorithm != "auto" or request.resolved.is_stream or not fits_joins(request):
+        """The same request, of joins if some group is beyond a task, they can take it, and nothing else is asked for.
+
+        Who says what a task may keep, has said that tasks take it.
+        """
+        if request.extraction != USUAL or request.resolved.is_stream or not fits_joins(request):
             return request
         [compiled] = request.compiled
-        if not is_beyond_a_task(self._df, source_of(request.resolved), compiled):
-            return request
-        return attrs.evolve(request, extraction=Extraction("joins"))
+        room = exceeded_room(self._df, source_of(request.resolved), compiled)
+        return request if room is None else attrs.evolve(request, extraction=Extraction("joins"), exceeded=room)
 
     def _weight(self, by: Term | None) -> Aggregate:
         """What trends are ordered by, checked and with the exact names of its columns."""
@@ -936,7 +946,7 @@ class PatternFrame:
         refuse_streaming(self._df, "the graph of its trends")
         plan = plan_event_graph(self._rewritten, self._columns(columns), algorithm)
         if algorithm == "auto" and not plan.compiled.negations:
-            plan = attrs.evolve(plan, joined=is_beyond_a_task(self._df, plan.source, plan.compiled))
+            plan = attrs.evolve(plan, joined=exceeded_room(self._df, plan.source, plan.compiled) is not None)
         return EventGraph(self._df, plan, graph_fragment)
 
     def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:

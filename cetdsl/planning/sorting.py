@@ -1,9 +1,9 @@
 """Decides who puts the events of a task in order.
 
-A shuffle costs by the row. So events that are but numbers are put into sorted runs before it, many of a key in one row.
-Otherwise Spark or the kernel sorts after it: Spark sorts rows as they are, by comparing them; the kernel numbers the
-keys, sorts positions by the digits of times, and moves every column once, which takes the less time the narrower the
-events are.
+Spark sorts rows as they are, by comparing them, after the shuffle. The kernel numbers the keys, sorts positions by the
+digits of times, and moves every column once, which takes the less time the narrower the events are; as a shuffle costs
+by the row, events that the kernel sorts are packed into parcels before it. Events of many queries, or where it is asked
+for, are put into sorted runs before the shuffle if they are but numbers, many events of a key in one row.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def _decided(plan: Operator) -> Operator:
 
 def _sorting_of(source: Source, compiled: Compiled, needed: EventsInOrder) -> Sorting:
     """Decides how the events that a stage needs are put in order."""
-    asked, sorting = source.sort.by, who_sorts(source, compiled, needed.values, needed.columns or ())
+    asked = source.sort.by
+    sorting = who_sorts(source, compiled, needed.values, needed.columns or (), in_ranges=needed.in_panes)
     if sorting.by_kernel and not needed.shared and not source.is_stream:
         # The shares of a key have copies of its events, and a stream packs what it keeps.
         sorting = attrs.evolve(sorting, packed=True)
@@ -99,9 +100,18 @@ def _why_no_runs(source: Source, compiled: Compiled, needed: EventsInOrder) -> s
 
 
 def who_sorts(
-    source: Source, compiled: Compiled, values: tuple[Expr, ...] = (), columns: tuple[str, ...] = ()
+    source: Source,
+    compiled: Compiled,
+    values: tuple[Expr, ...] = (),
+    columns: tuple[str, ...] = (),
+    *,
+    in_ranges: bool = False,
 ) -> Sorting:
-    """Decides who sorts events of which these terms are aggregated, and these columns shown, if not in runs."""
+    """Decides who sorts events of which these terms are aggregated, and these columns shown, if not in runs.
+
+    Those of one group without windows are held by their task in any case, unless it reads one range of time after the
+    other.
+    """
     asked = source.sort
     if source.is_stream:
         return Sorting("Spark sorts no stream", asked.memory)
@@ -110,7 +120,7 @@ def who_sorts(
     reason = why_not_sorted_by_kernel(source)
     if reason is not None:
         return Sorting(reason)
-    held = not source.keys and source.windowing.kind == WHOLE
+    held = not source.keys and source.windowing.kind == WHOLE and not in_ranges
     memory = UNLIMITED if held else asked.memory
     if asked.by == KERNEL:
         return Sorting("as asked for", memory)

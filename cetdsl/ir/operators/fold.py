@@ -24,7 +24,7 @@ class Fold(Carry):
         by = "group by " + ", ".join(keys) if keys else "one group, as there is no key"
         return (
             Step("project", tuple(words.projected(source, self.compiled, self.values))),
-            Step(by, (f"collect_list, sorted by {order}",)),
+            Step(by, (f"collect_list, which Spark sorts by {order}",)),
             Step("fold: aggregate() over the array", self.carried),
         )
 
