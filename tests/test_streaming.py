@@ -584,7 +584,8 @@ def test_state_of_another_version_or_of_other_shares_is_refused(
 
     live.arrive(1)
     live.run(counts("GROUP BY case"))
-    live.run(counts(""), "in all")
+    if kept == "windows":
+        live.run(counts(""), "in all")
     live.arrive()
     with monkeypatch.context() as patch:
         for module in (states, keeper):
@@ -600,8 +601,9 @@ def test_state_of_another_version_or_of_other_shares_is_refused(
             errors.recovering(),
         ):
             live.run(other)
-    # Without keys there is nothing to share.
-    assert [row["count"] for row in live.run(counts(""), "in all")] == [1, 1]
+    if kept == "windows":
+        # Without keys there is nothing to share.
+        assert [row["count"] for row in live.run(counts(""), "in all")] == [1, 1]
 
 
 def test_a_query_goes_on_where_only_its_words_changed(spark: Any, tmp_path: Path) -> None:

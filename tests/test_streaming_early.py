@@ -260,6 +260,17 @@ def test_explain_says_that_an_update_waits_for_nothing(marked: DataFrame) -> Non
     assert "panes: before an answer is final Spark keeps state in one operator, and this plan needs 2" in text
 
 
+def test_explain_says_for_what_trends_wait_that_are_given_at_once(marked: DataFrame) -> None:  # noqa: F811 - a fixture
+    bound = marked.pattern(f"PATTERN SEQ(A, B) GROUP BY case {WITHIN}", time="t")
+    trends = str(bound.explain("trends", emit="eager"))
+    assert "waits     for no event but the last one of a trend" in trends
+    assert "packed" not in trends
+    assert str(bound.explain("physical", emit="eager")) == trends
+    assert trends.replace("== trends ==", "== physical ==") in str(bound.explain(emit="eager"))
+    with pytest.raises(errors.InvalidNode, match="trends cannot be emitted by emit='update'"):
+        bound.explain("trends", emit="update")
+
+
 def test_a_batch_has_final_answers_alone(spark: Any) -> None:
     rows = [(BEGIN + 1 * SECOND, "A"), (BEGIN + 2 * SECOND, "C")]
     events = spark.createDataFrame(rows, "t timestamp, type string")
