@@ -95,6 +95,14 @@ def test_what_kept_events_cannot_be_asked(spark: Any, marked: DataFrame) -> None
             scattered.aggregate()
         with pytest.raises(errors.StreamingNotSupported, match=r"'day' is computed(.|\n)*withColumn"):
             kept.add("p", f"RETURN COUNT(*) PATTERN A+ GROUP BY date(t) AS day {WITHIN}")
+        often = kept.add("p", "RETURN COUNT(*) PATTERN A+ WITHIN 14 seconds SLIDE 7 seconds")
+        assert often.aggregate().isStreaming
+        seldom = often.add("r", "RETURN COUNT(*) PATTERN A+ WITHIN 1 hour SLIDE 1 hour")
+        for answer in (seldom.aggregate, seldom.trends):
+            with pytest.raises(
+                errors.StreamingNotSupported, match=r"each event into 3,600, and at most 64(.|\n)*hint: "
+            ):
+                answer()
         with pytest.raises(errors.InvalidNode, match=r"keep= keeps each event once(.|\n)*hint: "):
             marked.patterns(text, time="t", keep=COLUMNS, state="windows")
         with pytest.raises(errors.InvalidNode, match=r"has a query 'q'"):
