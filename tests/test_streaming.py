@@ -34,6 +34,7 @@ from test_panes import suited
 
 import cetdsl as cet
 from cetdsl import errors
+from cetdsl.execution import keeper, states
 from cetdsl.execution.compat import parallelism
 from cetdsl.ir import operators
 from cetdsl.ir.keeping import SHARES_MOST
@@ -569,6 +570,40 @@ def test_state_of_another_query_is_not_read_as_ones_own(spark: Any, tmp_path: Pa
         errors.recovering(),
     ):
         live.run(after)
+
+
+def test_state_of_another_version_or_of_other_shares_is_refused(
+    spark: Any, tmp_path: Path, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = Live(spark, tmp_path, [[at(1, 0, "A"), at(2, 0, "B")]])
+
+    def counts(by: str) -> DataFrame:
+        return cet.pattern(
+            live.events, f"PATTERN SEQ(A, B) {by} WITHIN 10 seconds SLIDE 5 seconds", time="t"
+        ).count_trends()
+
+    live.arrive(1)
+    live.run(counts("GROUP BY case"))
+    if kept == "windows":
+        live.run(counts(""), "in all")
+    live.arrive()
+    with monkeypatch.context() as patch:
+        for module in (states, keeper):
+            patch.setattr(module, "STATE_VERSION", -1)
+        later = counts("GROUP BY case")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    for other, message in (
+        (later, "another version"),
+        (counts("GROUP BY case"), "with another spark.sql.shuffle|partitions is 2 now, and was 1"),
+    ):
+        with (
+            pytest.raises(errors.OtherState, match=rf"({message})(.|\n)*hint: .*spark.sql.shuffle.partitions"),
+            errors.recovering(),
+        ):
+            live.run(other)
+    if kept == "windows":
+        # Without keys there is nothing to share.
+        assert [row["count"] for row in live.run(counts(""), "in all")] == [1, 1]
 
 
 def test_a_query_goes_on_where_only_its_words_changed(spark: Any, tmp_path: Path) -> None:

@@ -121,12 +121,14 @@ def test_explain_says_how_events_are_kept(spark: Any, marked: DataFrame) -> None
     with settings(spark, {PROVIDER: STORES["RocksDB"]}):
         once = str(marked.pattern(text, time="t").explain("physical"))
         tumbling = str(marked.pattern(text.replace("5", "10"), time="t").explain("physical"))
-        asked = str(marked.pattern(text, time="t", state="windows").explain("physical"))
+        asked = str(marked.pattern(text.replace("W", "GROUP BY k W"), time="t", state="windows").explain("physical"))
         lists = str(marked.pattern(f"PATTERN A+ WHERE A.x * NEXT(A).s < 5 {WITHIN}", time="t").explain("physical"))
     assert "once for each window: windows do not overlap" in tumbling
     assert f"once for each window: {PROVIDER} is HDFSBackedStateStoreProvider, which cannot do that" in by_default
     assert "each once, as windows overlap" in once
     assert "once for each window: as asked for" in asked
+    assert "are needed for, by share of the keys, window" in asked
+    assert all(("packed, many in one value of state" in told) != (told is lists) for told in (tumbling, once, lists))
     assert "once for each window: Spark tests inseparable predicates" in lists
 
 

@@ -1030,13 +1030,13 @@ class PatternFrame:
         statistics : mapping, optional
         adaptation : str or mapping, optional
             As of :meth:`trends`, for the stage ``trends``, which also takes its ``algorithm``. Where one of them is
-            given, ``physical`` stands for ``trends``, as no other answer has such plans.
+            given, or ``emit="eager"``, ``physical`` stands for ``trends``, as no other answer has such plans.
         optimizer : str
         cost_model : str
         anchors : int, optional
             As of :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
-        emit : {"final", "update"}
-            As of :meth:`count_trends`, for the stage ``physical``.
+        emit : {"final", "update", "eager"}
+            As of :meth:`count_trends`, for the stage ``physical``, or as of :meth:`trends`, for the stage ``trends``.
 
         Returns
         -------
@@ -1047,6 +1047,8 @@ class PatternFrame:
         ------
         ResolutionError
             If there is no stage of that name.
+        InvalidNode
+            If the answer of the stage cannot be emitted like this.
 
         Examples
         --------
@@ -1069,7 +1071,8 @@ class PatternFrame:
         surviving        2, those on a trend
         ...
         """
-        if stage == "physical" and (plan != "auto" or statistics is not None or adaptation is not None):
+        of_trends = plan != "auto" or statistics is not None or adaptation is not None or emit == EAGER
+        if stage == "physical" and of_trends:
             stage = "trends"
         if measured:
             refuse_streaming(self._df, _MEASURED)
@@ -1086,10 +1089,8 @@ class PatternFrame:
         def decision() -> Decision:
             if self._query.selection != Selection():
                 return matches()
-            if is_endless(rewritten):
-                return self._decide_trends(
-                    None, self._columns(None), self._detection(plan, statistics, adaptation, algorithm)
-                )
+            if is_endless(rewritten) or emit == EAGER:
+                return self._decide_all_trends(self._detection(plan, statistics, adaptation, algorithm), emit)
             decided = self._decide(self._query.returning or (Returned(COUNT),), number, emit)
             return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
 
@@ -1104,10 +1105,14 @@ class PatternFrame:
             rewritten,
             trace,
             decision,
-            lambda: run(self._df, decision().plan),
+            lambda: (
+                self.trends(plan=plan, statistics=statistics, adaptation=adaptation, algorithm=algorithm, emit=emit)
+                if emit == EAGER
+                else run(self._df, decision().plan)
+            ),
             lambda: plan_complete(self._with_room(asked(self._columns(None)))),
             lambda: self._summed_survey(asked(), measured),
-            lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured),
+            lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured, emit),
             matches,
             (lambda decided: take(self._df, decided.plan)) if measured else None,
             seconds if measured else None,
@@ -1118,9 +1123,14 @@ class PatternFrame:
         refuse_streaming(self._df, _SURVEY)
         return summary(run(self._df, plan_complete(SurveyRequest(request, measured)).plan))
 
-    def _trends_views(self, detection: Detection, measured: bool) -> tuple[PlanView, ...]:
+    def _decide_all_trends(self, detection: Detection, emit: str) -> Decision:
+        """How all trends are listed, with all columns."""
+        check_emit(emit, "trends", EAGER)
+        return self._decide_trends(None, self._columns(None), detection, emit)
+
+    def _trends_views(self, detection: Detection, measured: bool, emit: str) -> tuple[PlanView, ...]:
         """How trends are listed, and with ``measured`` the partial matches of each step."""
-        decision = self._decide_trends(None, self._columns(None), detection)
+        decision = self._decide_all_trends(detection, emit)
         if not measured:
             return physical_views(decision)
         if decision.strategy == strategy_name(detect):
