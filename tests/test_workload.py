@@ -366,12 +366,30 @@ def test_one_error_keeps_its_class(figure_4: Any) -> None:
         ({"q": 5}, InvalidNode, "query 'q'"),
         ("NAME q: RETURN COUNT(*) PATTERN A; NAME q: RETURN COUNT(*) PATTERN B", ParseError, "two queries of the name"),
         ("RETURN COUNT(*) PATTERN A", ParseError, "a query has no name"),
+        ({"q": "RETURN COUNT(*) PATTERN A WHERE A.x > :low"}, ParseError, r":low has(.|\n)*parameters={'low': \.\.\.}"),
         ("NAME q: RETURN COUNT(*) PATTERN A;; NAME r: RETURN COUNT(*) PATTERN B", ParseError, "before the semicolon"),
     ],
 )
 def test_what_is_no_workload(figure_4: Any, queries: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         figure_4.patterns(queries, time="t")
+
+
+def test_parameters_are_given_to_the_texts_that_mention_them(spark: Any) -> None:
+    df = spark.createDataFrame([(t, "AB"[t % 2]) for t in range(9)], "t int, type string")
+    ends = {"early": "RETURN COUNT(*) AS n PATTERN A WHERE A.t < :t", "all": "RETURN COUNT(*) AS n PATTERN A"}
+    ends["late"] = cet.parse("RETURN COUNT(*) AS n PATTERN A WHERE A.t > :t", t=5)
+    answer = df.patterns(ends, time="t", parameters={"t": 4}).aggregate()
+    assert {row.query: row.n for row in answer.collect()} == {"early": 2, "all": 5, "late": 2}
+    for parameters, message in (
+        ({"t": 4, "tt": 5}, "no parameter :tt\n  hint: did you mean ':t'"),
+        ({"t": [4]}, "the parameter :t: "),
+        (["t"], "a dict of constants by name, not \\['t'\\]"),
+    ):
+        with pytest.raises(InvalidNode, match=message):
+            df.patterns(ends, time="t", parameters=parameters)
+    with pytest.raises(ParseError, match=r"hint: give it: cet\.parse"):
+        df.patterns(ends, time="t", parameters={"t": 4}).add("more", "RETURN COUNT(*) PATTERN A WHERE A.t > :t")
 
 
 def test_wrong_arguments(figure_4: Any) -> None:
