@@ -21,9 +21,11 @@ from cetdsl.demo import run_demo
 from cetdsl.errors import CetdslError, CommandLineError
 from cetdsl.execution.compat import is_of_spark
 from cetdsl.explain.timeline import require_plotly
+from cetdsl.frontend import sase
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE
+from cetdsl.frontend.patterns import QueryTerm
 from cetdsl.frontend.watch import micro_batches
-from cetdsl.pattern.expressions import attributes
+from cetdsl.pattern.expressions import Literal, attributes
 from cetdsl.session import readable, spark_session
 from cetdsl.tables import table
 
@@ -193,6 +195,14 @@ def _parser() -> argparse.ArgumentParser:
 def _add_query(parser: argparse.ArgumentParser, follows: bool = False) -> None:
     parser.add_argument("query", metavar="QUERY", help="the text of the query, or @FILE to read it from a file")
     parser.set_defaults(follow=None)
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        type=_parameter,
+        metavar="NAME=VALUE",
+        help="the constant that stands for :NAME in the query: written as in a query, or else a text",
+    )
     events = parser.add_mutually_exclusive_group(required=True)
     events.add_argument("--input", nargs="+", metavar="FILE", help="files, folders or patterns of them")
     if follows:
@@ -252,6 +262,13 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _parameter(text: str) -> tuple[str, Literal]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, sase.parse_constant(value)
+
+
 def _session(chosen: argparse.Namespace) -> Any:
     return spark_session(master=chosen.master, configuration=dict(chosen.conf), verbose=chosen.verbose)
 
@@ -262,7 +279,7 @@ def _run(chosen: argparse.Namespace) -> None:
         raise CommandLineError("--limit, --columns and --layout speak of trends", hint="add --trends or --matches")
     if chosen.complete and chosen.matches:
         raise CommandLineError("--complete is about all trends, and --matches about one after the other")
-    query = cet.parse(_text(chosen.query))
+    query = _query(chosen)
     if chosen.complete and not chosen.trends and query.node.returning:
         raise CommandLineError(
             "--complete counts trends, and RETURN asks for aggregates over all of them",
@@ -357,7 +374,7 @@ def _follow(answer: DataFrame, chosen: argparse.Namespace) -> None:
 
 
 def _explain(chosen: argparse.Namespace) -> None:
-    query = cet.parse(_text(chosen.query))
+    query = _query(chosen)
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
         found = _bind(spark, inputs, query, chosen).explain(chosen.stage, measured=chosen.measured)
@@ -366,7 +383,7 @@ def _explain(chosen: argparse.Namespace) -> None:
 
 
 def _diagnose(chosen: argparse.Namespace) -> None:
-    query = cet.parse(_text(chosen.query))
+    query = _query(chosen)
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
         bound = _bind(spark, inputs, query, chosen)
@@ -390,6 +407,11 @@ def _warm_up(chosen: argparse.Namespace) -> None:
     with _session(chosen) as spark:
         for kind, seconds in cet.warm_up(spark).items():
             print(f"{kind}: {seconds:.1f} seconds")
+
+
+def _query(chosen: argparse.Namespace) -> QueryTerm:
+    """The query that is asked, with the constants of its parameters."""
+    return QueryTerm(sase.parse(_text(chosen.query), dict(chosen.param), lambda name: f"add --param {name}=VALUE"))
 
 
 def _text(query: str) -> str:

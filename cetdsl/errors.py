@@ -276,12 +276,33 @@ class TimeOutOfRange(EngineError, OverflowError):
 
 
 class OtherState(EngineError, ValueError):
-    """The checkpoint of a stream belongs to another query, or to another version of cetdsl."""
+    """The checkpoint of a stream belongs to another query, setting, or version of cetdsl."""
+
+    @classmethod
+    def refuse_shares(cls, shares: int, now: str | None, kept: str | None) -> None:
+        """Raises if a checkpoint has another number of shares of the keys than the stream that goes on with it.
+
+        ``now`` is the setting that says how many, and ``kept`` what it was when the checkpoint was made, as Spark tells
+        a task; it need not tell the latter. A setting that has changed since the stream was asked changes nothing.
+        """
+        if kept is not None and now == str(shares) != kept:
+            raise cls(
+                f"{SHARES} is {shares} now, and was {kept} when the checkpoint was made: so many shares has state",
+                hint=f'spark.conf.set("{SHARES}", {kept}) before the stream is asked, or a new checkpoint',
+            )
 
 
+#: The setting of Spark that says how many shares of the keys a stream has.
+SHARES = "spark.sql.shuffle.partitions"
 #: What is wrong with state that is not one's own, and what to do about it.
-OTHER_STATE = "the checkpoint holds events that were kept for another query, or by another version of cetdsl"
-OTHER_STATE_ADVICE = "start the stream with a new checkpoint, or with the query that this one belongs to"
+OTHER_STATE = (
+    "the checkpoint holds events that were kept for another query, by another version of cetdsl, or with another "
+    f"{SHARES}"
+)
+OTHER_STATE_ADVICE = (
+    f"start the stream with the query, the version and the {SHARES} that its checkpoint belongs to, or with a new "
+    "checkpoint"
+)
 
 #: What to do about rows without a time.
 NULL_TIME_ADVICE = "clean the data, or leave these rows out with on_null_time='skip'"

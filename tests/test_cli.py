@@ -84,6 +84,16 @@ def test_run_takes_the_query_from_a_file(
 
 
 @pytest.mark.classic
+def test_parameters_of_a_query(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    query, words = "PATTERN A WHERE A.x > :low AND A.type = :kind", ["--input", files["csv"], "--time", "t"]
+    assert main(["run", query, *words, "--param", "low=4.5", "--param", "kind=A"]) == 0
+    assert capsys.readouterr().out.split() == ["count", "-----", "1"]
+    assert "hint: add --param kind=VALUE" in fails(capsys, "run", query, *words, "--param", "low=4")
+    assert "no parameter :l\n  hint: the text has" in fails(capsys, "run", "PATTERN A", *words, "--param", "l=4")
+    assert "NAME=VALUE" in fails(capsys, "run", query, *words, "--param", "low")
+
+
+@pytest.mark.classic
 def test_a_query_without_return_is_counted(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "PATTERN SEQ(A, B+)", "--input", files["csv"], "--time", "t"]) == 0
     assert capsys.readouterr().out.split() == ["count", "-----", "14"]

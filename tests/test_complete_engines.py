@@ -40,6 +40,7 @@ from cetdsl.pattern.expressions import COMPARISONS, Aggregate, Length
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.strategies.complete import (
+    ALGORITHMS,
     IN_TASK,
     CompleteRequest,
     CountRequest,
@@ -532,9 +533,9 @@ class Judge:
             answers[how, completeness] = answer
         return answers
 
-    def judge(self, query: Query, ties: tuple[str, ...], ways: Iterable[tuple[str, str]]) -> None:
-        """Compares all answers with the reference."""
-        query = by_case(query)
+    def judge(self, query: Query, ties: tuple[str, ...], ways: Iterable[tuple[str, str]], keyed: bool = True) -> None:
+        """Compares all answers with the reference, of the streams as groups of their own unless they are one stream."""
+        query = by_case(query) if keyed else query
         for (how, completeness), rows in collected(query, self.answers(query, ties, ways)).items():
             context = f"{completeness}, {how}, ties={ties}\n{unparse(query)}"
             trends = expected_trends(query, self.rows, completeness, ties)
@@ -619,3 +620,34 @@ def test_counts(judge: Judge, first: int, features: generators.Features) -> None
     for seed in range(first, first + 8):
         case = generators.random_case(seed, features)
         judge.judge_counts(case.query, case.tie_break)
+
+
+@pytest.fixture(scope="module")
+def line(spark: Any) -> Judge:
+    """Streams one after the other, as one."""
+    rows = [{**row, "t": row["t"] % 8 + 9 * row["case"]} for row in generators.stacked(81_000, 5)]
+    return Judge(rows, generators.frame(spark, rows).cache())
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("window", ["", "WITHIN 12 SLIDE 12", "WITHIN 12 SLIDE 5"])
+@pytest.mark.parametrize("keys", ["", "GROUP BY k"])
+def test_every_algorithm_with_and_without_keys_and_windows(line: Judge, keys: str, window: str) -> None:
+    query = parse(f"PATTERN EVENT(e, x >= 0)+ WHERE e.x < NEXT(e).x {keys} {window}")
+    # Joins ask Spark many times, so each has but one reading.
+    joined = ("joins", READINGS[(len(keys) + len(window)) % 2])
+    ways = [*itertools.product((how for how in ALGORITHMS if how != "joins"), READINGS), joined]
+    before = line.refused
+    line.judge(query, (), ways, keyed=False)
+    assert line.refused == before
+    assert len(expected_trends(query, line.rows, ENDS, ())) > 5
+
+
+@pytest.mark.classic
+def test_windows_without_keys(line: Judge) -> None:
+    """Queries of every shape, which have neither groups nor partitions."""
+    features = EVERYTHING.without("group", "partition", "span")
+    cases = (generators.random_case(seed, features) for seed in itertools.count(350_000))
+    windowed = itertools.islice((case for case in cases if case.query.window is not None), 6)
+    for turn, case in enumerate(windowed):
+        line.judge(case.query, case.tie_break, in_turn(turn), keyed=False)

@@ -6,19 +6,18 @@ import logging
 import math
 import random
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from cetdsl.errors import UnsupportedQuery
-from cetdsl.execution import room
+from cetdsl.errors import CountOverflow, UnsupportedQuery, recovering
+from cetdsl.execution import room, ways
 from cetdsl.ir.operators import BuildGraph
 from cetdsl.planning.planner import plan_complete
 from cetdsl.planning.strategies.complete import fits_joins
 
-pytestmark = pytest.mark.simple_plans
-
-pytestmark = pytest.mark.classic
+pytestmark = [pytest.mark.simple_plans, pytest.mark.classic]
 CHAINS = "PATTERN A+ WHERE A.n = NEXT(A).n GROUP BY key"
 
 
@@ -42,7 +41,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("query", "number"),
     [
-        (CHAINS, "string"),
+        (CHAINS, "double"),
         ("PATTERN SEQ(A, B+) WHERE [key] AND B.x < NEXT(B).x WITHIN 12 SLIDE 9", "log2"),
         ("PATTERN EVENT(e, x > 0.5)+ WHERE e.x < NEXT(e).x", "decimal"),
     ],
@@ -62,6 +61,70 @@ def test_counts_are_those_of_the_kernel(
         for answer in (found, expected)
     ]
     assert rows[0] == rows[1] != {}
+
+
+def test_ways_are_added_up_in_each_form(spark: Any) -> None:
+    """Against Python's whole numbers; logarithms far apart and beyond all other forms, and NULL."""
+    chance = random.Random(3)
+    groups = {n: [chance.choice([None, 0, 1, 510, 511, 513, 1000, 1e5]) for _ in range(n)] for n in range(12)}
+    rows = [(n, None if log2 is None else float(log2)) for n, logs in groups.items() for log2 in logs]
+    logs = {
+        row.n: row for row in ways.summed(spark.createDataFrame(rows, "n int, ways double"), ["n"], "log2").collect()
+    }
+    for n, row in logs.items():
+        known = [2 ** int(log2) for log2 in groups[n] if log2 is not None]
+        assert row.size == n
+        assert row.ways == (pytest.approx(math.log2(sum(known)), rel=1e-14) if known else None)
+    assert len(logs) == 11
+    for number, most, hint in (("decimal", Decimal(10**38 - 1), "log2"), ("string", Decimal(10**38 - 1), "double")):
+        _refuses(spark, number, most, f"38 digits.*number='{number}'(.|\n)*{hint}")
+    _refuses(spark, "double", 1.7e308, "range of doubles.*number='double'(.|\n)*log2")
+
+
+def _refuses(spark: Any, number: str, most: Any, message: str) -> None:
+    kind = "double" if number == "double" else ways.EXACT
+    rows = spark.createDataFrame([(0, most), (0, None), (1, None)], f"n int, ways {kind}")
+    assert {row.n: (row.size, row.ways) for row in ways.summed(rows, ["n"], number).collect()} == {
+        0: (2, most),
+        1: (1, None),
+    }
+    with pytest.raises(CountOverflow, match=message), recovering():
+        ways.summed(rows.union(rows), ["n"], number).collect()
+
+
+def test_digits_without_a_bound_are_left_to_tasks(df: Any, limited: None, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "cetdsl.joins"):
+        df.pattern(CHAINS, time="t").count_complete_trends("ends", number="string")
+    assert not caplog.records
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("policy", ["NEXT", "STRICT"])
+def test_policies_are_left_to_tasks(df: Any, policy: str) -> None:
+    asked = df.pattern(f"PATTERN A+ WHERE A.n = NEXT(A).n MATCHING {policy} GROUP BY key", time="t", tie_break="x")
+    listed = Counter(_trend(row) for row in asked.complete_trends("ends").collect())
+    assert len(listed) > 5
+    assert sum(row["count"] for row in asked.count_complete_trends("ends").collect()) == listed.total()
+    assert Counter(map(_trend, asked.sample_trends(10**6, completeness="ends").collect())) == listed
+
+
+@pytest.mark.usefixtures("limited")
+def test_a_sample_of_each_group_is_left_to_tasks(df: Any) -> None:
+    asked = df.pattern(CHAINS, time="t")
+    drawn = [_trend(row) for row in asked.sample_trends(3, completeness="ends", per_group=True).collect()]
+    assert Counter(key for key, _ in drawn) == {"a": 3, None: 3}
+    assert set(drawn) <= {_trend(row) for row in asked.complete_trends("ends", algorithm="m-cet").collect()}
+
+
+@pytest.mark.usefixtures("limited")
+def test_explain_says_why_joins_are_taken(df: Any) -> None:
+    asked, why = df.pattern(CHAINS, time="t"), "a group of more than 8 events is beyond a worker's limit"
+    assert why in asked.explain("complete", completeness="ends").text
+    # Who says what a task may keep, has said that tasks take it; and who asks for joins, knows why.
+    limited = asked.explain("complete", completeness="ends", memory_limit="1g").text
+    assert "\nstrategy   graph: " in limited
+    for told in (limited, asked.explain("complete", completeness="ends", algorithm="joins").text):
+        assert why not in told
 
 
 @pytest.mark.usefixtures("limited")

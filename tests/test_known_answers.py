@@ -16,7 +16,11 @@ from modes import more_on_classic
 from pyspark.sql import functions as F
 
 import cetdsl as cet
-from cetdsl.pattern.query import Query
+from cetdsl.frontend.session import COUNT
+from cetdsl.ir.operators import BuildGraph, Propagate
+from cetdsl.pattern.query import Query, Returned
+from cetdsl.planning.planner import plan_complete
+from cetdsl.planning.strategies.complete import CountRequest
 from cetdsl.session import readable
 
 A, B, C = cet.events("A", "B", "C")
@@ -306,3 +310,67 @@ def test_published_queries_run(spark: Any, text: str, data: tuple[list[dict[str,
 
 def _listed(asked: Any) -> int:
     return len(asked.trends(columns=["ts"]).collect())
+
+
+#: Query Q1 of Poppe et al. over the stream of their figure 2, with a withdrawal, and of Yu et al. over that of theirs.
+KITING = {
+    "SIGMOD'17": (
+        PUBLISHED[0][0],
+        typed_rows(
+            "Check Check Withdrawal Check Check Check Check Check", [1, 2, 3, 4, 5, 6, 7, 8],
+            type=["notcovered"] * 7 + ["covered"],
+            source=["A", "B", "A", "B", "A", "A", "D", "E"], destination=["B", "C", "B", "A", "D", "C", "E", "F"],
+        ),
+        {(1, 2), (1, 4, 5, 7), (1, 4, 6)},
+    ),
+    "ICPP'21": (
+        PUBLISHED[3][0],
+        typed_rows(
+            "check check check check check check check", [1, 2, 3, 4, 5, 6, 7], type=["not covered"] * 6 + ["covered"],
+            src=["A", "B", "B", "A", "A", "C", "B"], dest=["B", "C", "A", "B", "C", "B", "A"],
+        ),
+        {(1, 2, 6), (1, 3, 5, 6), (1, 3, 4)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("completeness", ["maximal", "ends"])
+@pytest.mark.parametrize("paper", KITING)
+def test_published_complete_trends(spark: Any, paper: str, completeness: str) -> None:
+    """The trends of the paper in each window that holds all events, and those of the reference in all others."""
+    text, rows, published = KITING[paper]
+    rows = [{**row, "n": number} for number, row in enumerate(rows, 1)]
+    asked = spark.createDataFrame(rows).pattern(text, time="ts", type="kind")
+    answer = asked.complete_trends(completeness, columns=["n"])
+    found: dict[Any, set[Any]] = {}
+    for row in answer.select(F.unix_micros("window.start").alias("start"), "trend.event.n").collect():
+        assert tuple(row.n) not in found.setdefault(row.start, set()), "a trend twice"
+        found[row.start].add(tuple(row.n))
+    expected = reference.complete_trends(asked.query, rows, completeness, time="ts", type="kind")
+    assert found == {
+        reference._ticks(window[0]): {tuple(event + 1 for event, _ in trend) for trend in trends}
+        for (_, window, _), trends in expected.items()
+    }
+    times = [reference._ticks(row["ts"]) for row in rows]
+    length = next(reference._ticks(window[1]) - reference._ticks(window[0]) for _, window, _ in expected)
+    whole = [trends for start, trends in found.items() if start <= times[0] and times[-1] < start + length]
+    assert len(whole) >= 6
+    assert all(trends == published for trends in whole)
+
+
+@pytest.mark.classic
+def test_published_heart_rates_need_no_graph_of_each_first_event(spark: Any) -> None:
+    """Rates that rise are all above a bound if the first of them is, so one graph lists and one pass counts."""
+    text, (rows, schema) = PUBLISHED[1]
+    asked = spark.createDataFrame([tuple(row.values()) for row in rows], schema).pattern(text, time="ts", type="kind")
+    for plan in (
+        plan_complete(asked._complete("maximal")).plan,
+        plan_complete(CountRequest(asked._complete("maximal"), "n", "decimal")).plan,
+        asked._decide((Returned(COUNT),), "decimal", "final").plan,
+    ):
+        [query] = {node.spec.query for node in plan.walk() if isinstance(node, (BuildGraph, Propagate))}
+        assert query.pivot < 0
+        assert not query.pairs
+    assert "one per event" not in asked.explain("complete").text
+    assert "fixed: the event bound to" not in asked.explain("physical").text

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from test_panes import suited
 
 import cetdsl as cet
 from cetdsl import errors
+from cetdsl.execution import keeper, states
 from cetdsl.execution.compat import parallelism
 from cetdsl.ir import operators
 from cetdsl.ir.keeping import SHARES_MOST
@@ -47,8 +49,8 @@ pytestmark = pytest.mark.simple_plans
 #: Watermarks start at the epoch, so that events near it would never be late.
 BEGIN = datetime.datetime(2020, 1, 1)
 SECOND = datetime.timedelta(seconds=1)
-#: So many streams are judged by each query.
-STREAMS = 60
+#: So many streams are judged by each query; more of them where each query is to tell more, as they are keys of one job.
+STREAMS, MORE_STREAMS = 60, 130
 #: How long, in seconds, a stream waits for late events.
 DELAY = 4
 SCHEMA = generators.STACKED.replace("t bigint", "t timestamp")
@@ -148,12 +150,28 @@ def in_seconds(query: Query) -> Query:
     return attrs.evolve(query, window=Window(length, seconds(window.slide)))
 
 
-def stream_of_streams(first: int, count: int, disorder: int, choose: random.Random) -> list[list[Row]]:
+#: How a stream is cut into micro-batches: into three, anywhere with an empty one, not at all, or so that each has one
+#: event of each stream.
+IN_THREE, DRAWN, WHOLE, ONE_OF_EACH = CUTS = "in three", "drawn", "whole", "one of each"
+
+
+def stream_of_streams(
+    first: int, count: int, disorder: int, choose: random.Random, cuts: str = IN_THREE
+) -> list[list[Row]]:
     """Many streams as one, in micro-batches; an event comes after others that are up to so many seconds later."""
     rows = [{**row, "t": BEGIN + row["t"] * SECOND} for row in generators.stacked(first, count)]
     rows.sort(key=lambda row: row["t"] + choose.uniform(0, disorder) * SECOND)
-    cuts = [0, *sorted(choose.sample(range(1, len(rows)), 2)), len(rows)]
-    return [rows[low:high] for low, high in itertools.pairwise(cuts)]
+    if cuts == ONE_OF_EACH:
+        nth: dict[int, list[Row]] = {}
+        known: Counter[int] = Counter()
+        for row in rows:
+            nth.setdefault(known[row["case"]], []).append(row)
+            known[row["case"]] += 1
+        return list(nth.values())
+    at = choose.sample(range(1, len(rows)), {WHOLE: 0, IN_THREE: 2, DRAWN: 3}[cuts])
+    if cuts == DRAWN:
+        at.append(choose.choice(at))
+    return [rows[low:high] for low, high in itertools.pairwise([0, *sorted(at), len(rows)])]
 
 
 # What is asked --------------------------------------------------------------------------------------------------------
@@ -279,12 +297,9 @@ def asked_of(live: Live, first: int, wanted: int, features: generators.Features 
 
 def run_all(live: Live, found: list[Any]) -> dict[int, list[Any]]:
     """Runs all that is asked as one stream; gives the rows of each query."""
-    whole = found[0][-1]
-    for *_, answer in found[1:]:
-        whole = whole.union(answer)
     live.arrive()
     rows: dict[int, list[Any]] = {number: [] for number in range(len(found))}
-    for row in live.run(whole):
+    for row in live.run(reduce(DataFrame.union, (answer for *_, answer in found))):
         rows[row.q].append(row)
     return rows
 
@@ -313,8 +328,8 @@ def kept(spark: Any, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path, kept: str) -> None:
-    choose = random.Random(0)
-    live = Live(spark, tmp_path, stream_of_streams(0, STREAMS, DELAY, choose))
+    cuts = DRAWN if kept == "events" else WHOLE
+    live = Live(spark, tmp_path, stream_of_streams(0, MORE_STREAMS, DELAY, random.Random(0), cuts))
     found = asked_of(live, 0, QUERIES)
     got = run_all(live, found)
     rows = [row for batch in live.batches[:-1] for row in batch]
@@ -327,27 +342,73 @@ def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path, kept: str) 
 def test_late_events_are_those_of_closed_windows_and_each_window_comes_once(
     spark: Any, tmp_path: Path, kept: str
 ) -> None:
-    choose = random.Random(7)
-    live = Live(spark, tmp_path, stream_of_streams(50, STREAMS, 4 * DELAY, choose))
+    cuts = DRAWN if kept == "events" else ONE_OF_EACH
+    live = Live(spark, tmp_path, stream_of_streams(50, STREAMS, 4 * DELAY, random.Random(7), cuts))
     found = asked_of(live, 500, LATE_QUERIES, FEATURES.without("span"))
     got = run_all(live, found)
-    batch_of = live.micro_batch()
+    assert sum(
+        answered_as_windows_close(live, got[number], asked, query, ties)
+        for number, (asked, query, ties, _) in enumerate(found)
+    )
+
+
+def answered_as_windows_close(
+    live: Live, got: list[Any], asked: Callable[..., Any], query: Query, ties: tuple[str, ...] = ()
+) -> int:
+    """Compares an answer, window by window, with that over the events that came in time, and when each part came.
+
+    Gives how many events were late, once for each window.
+    """
+    assert query.window is not None
+    assert query.window.slide is not None
+    batch_of, watermarks = live.micro_batch(), live.watermarks
     rows = [row for batch in live.batches[:-1] for row in batch]
-    late = 0
-    for number, (asked, query, ties, _) in enumerate(found):
-        assert query.window is not None
-        assert query.window.slide is not None
-        closes = max(query.window.length.amount, query.window.slide.amount) * SECOND / 1_000_000
-        expected = []
-        for start in {window[0] for row in rows for window in reference._windows(query, row["t"]) if window}:
-            end = start + closes
-            known = [row for row in live.in_time_for(lambda time, end=end: end) if row["case"] >= 0]
-            late += len(rows) - len(known)
-            expected += [row for row in expected_rows(asked, query, ties, known) if row[1] == start]
-        compare(got[number], expected, f"{asked.__name__}, ties={ties}\n{unparse(query)}")
-        for row in got[number]:
-            passed = next(n for n, watermark in enumerate(live.watermarks) if watermark >= row.start + closes)
-            assert batch_of[row.file_name] == passed
+    closes = max(query.window.length.amount, query.window.slide.amount) * SECOND / 1_000_000
+    expected, late = [], 0
+    for start in {window[0] for row in rows for window in reference._windows(query, row["t"]) if window}:
+        end = start + closes
+        known = [row for row in live.in_time_for(lambda time, end=end: end) if row["case"] >= 0]
+        late += len(rows) - len(known)
+        expected += [row for row in expected_rows(asked, query, ties, known) if row[1] == start]
+    compare(got, expected, f"{asked.__name__}, ties={ties}\n{unparse(query)}")
+    for row in got:
+        passed = next(n for n, watermark in enumerate(watermarks) if watermark >= row.start + closes)
+        assert batch_of[row.file_name] == passed, unparse(query)
+    return late
+
+
+@pytest.mark.classic
+def test_each_window_of_a_workload_is_answered_when_it_closes(spark: Any, tmp_path: Path, kept: str) -> None:
+    """Whatever windows other queries have; a trend that lies in several windows, of which some are closed, as well."""
+    live = Live(spark, tmp_path, stream_of_streams(50, STREAMS, 4 * DELAY, random.Random(7)))
+    counted = {
+        "0": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) GROUP BY case WITHIN 4 seconds SLIDE 2 seconds",
+        "1": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) GROUP BY case WITHIN 2 seconds SLIDE 3 seconds",
+    }
+    listed = {
+        "2": "PATTERN SEQ(A, B) GROUP BY case WITHIN 3 seconds SLIDE 3 seconds",
+        "3": "PATTERN SEQ(A, C) GROUP BY case WITHIN 6 seconds SLIDE 2 seconds",
+        "4": "PATTERN SEQ(A, B+, NOT C) GROUP BY case WITHIN 6 seconds SLIDE 2 seconds",
+    }
+    if kept == "events":
+        # Each pass takes long, and one is enough to answer several windows together.
+        counted, listed = {}, {name: listed[name] for name in ("3", "4")}
+
+    def told(answer: DataFrame, case: str, value: Any) -> DataFrame:
+        columns = F.array(F.col(case).cast("string")), F.col("window.start"), F.array(value)
+        named = (column.alias(name) for column, name in zip(columns, ("groups", "start", "told"), strict=True))
+        return answer.select(F.col("query").cast("int").alias("q"), *named)
+
+    whole = told(live.events.patterns(listed, time="t").trends(columns=["id"]), "case", _written(F.col("trend")))
+    if counted:
+        counts = live.events.patterns(counted, time="t").aggregate()
+        whole = whole.union(told(counts, "group.case", F.col("n").cast("string")))
+    live.arrive()
+    rows, late = live.run(whole), 0
+    for name, text in {**counted, **listed}.items():
+        own = [row for row in rows if row.q == int(name)]
+        asked = aggregates_of if name in counted else trends_of
+        late += answered_as_windows_close(live, own, asked, cet.parse(text)._query())
     assert late
 
 
@@ -421,8 +482,7 @@ def at(second: int, case: int, kind: str, **more: Any) -> Row:
 
 
 @pytest.mark.classic
-@pytest.mark.usefixtures("kept")
-def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path) -> None:
+def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path, kept: str) -> None:
     silent, late, too_late, one_instant, other = range(5)
     live = Live(
         spark,
@@ -438,22 +498,33 @@ def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path) -> None:
         ],
     )
     within = "GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
-    texts = {0: f"PATTERN SEQ(A, NOT C) {within}", 1: f"PATTERN SEQ(A, B) {within}"}
-    first, second = (
+    texts = {
+        0: f"PATTERN SEQ(A, NOT C) {within}",
+        1: f"PATTERN SEQ(A, B) {within}",
+        2: "PATTERN SEQ(A, NOT C) GROUP BY case WITHIN 10 seconds",
+    }
+    if kept == "events":
+        del texts[2]  # each answer takes long
+    answers = (
         common(number, live.events.pattern(text, time="t").trends(columns=["id"]), query, [_written(F.col("trend"))])
         for number, text in texts.items()
         for query in [cet.parse(text)._query()]
     )
     live.arrive()
-    rows = live.run(first.union(second))
+    rows = live.run(reduce(DataFrame.union, answers))
     found = {(row.q, int(row.groups[0])): (row.told, live.micro_batch()[row.file_name]) for row in rows}
-    assert found == {
+    expected = {
         (0, silent): (["1:A"], 3),
         (0, late): (["1:A"], 3),
         (0, too_late): (["2:A"], 3),
         (0, one_instant): (["5:A"], 3),
         (1, late): (["1:A 2:B"], 3),
+        # What may forbid a trend of a span that begins before 10 is there at 20.
+        **dict.fromkeys([(2, silent), (2, late)], (["1:A"], 6)),
+        (2, too_late): (["2:A"], 6),
+        (2, one_instant): (["5:A"], 6),
     }
+    assert found == {place: told for place, told in expected.items() if place[0] in texts}
 
 
 def test_a_workload_is_answered_and_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None:
@@ -463,13 +534,12 @@ def test_a_workload_is_answered_and_goes_on_after_a_restart(spark: Any, tmp_path
     queries = {
         "rising": "RETURN COUNT(*) AS n, MAX(B.x) AS x PATTERN SEQ(A, B+) WHERE [k] AND B.x <= NEXT(B).x "
         "GROUP BY case WITHIN 6 seconds SLIDE 2 seconds",
-        "gaps": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) GROUP BY case WITHIN 2 seconds SLIDE 3 seconds",
-        "pairs": "RETURN COUNT(*) AS n PATTERN A+ AND A+ GROUP BY case WITHIN 5 seconds SLIDE 5 seconds",
+        "pairs": "RETURN COUNT(*) AS n PATTERN A+ AND A+ GROUP BY case WITHIN 6 seconds SLIDE 2 seconds",
         "all": "RETURN COUNT(*) AS n PATTERN SEQ(A, NOT C) WITHIN 5 seconds SLIDE 5 seconds",
     }
     listed = {
         "spans": "PATTERN SEQ(A, B) GROUP BY case WITHIN 3 seconds",
-        "sliding": "PATTERN SEQ(NOT C, A, B) GROUP BY case WITHIN 4 seconds SLIDE 2 seconds",
+        "behind": "PATTERN SEQ(NOT C, A, B) GROUP BY case WITHIN 3 seconds",
     }
 
     def asked(df: DataFrame) -> DataFrame:
@@ -524,6 +594,40 @@ def test_state_of_another_query_is_not_read_as_ones_own(spark: Any, tmp_path: Pa
         errors.recovering(),
     ):
         live.run(after)
+
+
+def test_state_of_another_version_or_of_other_shares_is_refused(
+    spark: Any, tmp_path: Path, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = Live(spark, tmp_path, [[at(1, 0, "A"), at(2, 0, "B")]])
+
+    def counts(by: str) -> DataFrame:
+        return cet.pattern(
+            live.events, f"PATTERN SEQ(A, B) {by} WITHIN 10 seconds SLIDE 5 seconds", time="t"
+        ).count_trends()
+
+    live.arrive(1)
+    live.run(counts("GROUP BY case"))
+    if kept == "windows":
+        live.run(counts(""), "in all")
+    live.arrive()
+    with monkeypatch.context() as patch:
+        for module in (states, keeper):
+            patch.setattr(module, "STATE_VERSION", -1)
+        later = counts("GROUP BY case")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    for other, message in (
+        (later, "another version"),
+        (counts("GROUP BY case"), "with another spark.sql.shuffle|partitions is 2 now, and was 1"),
+    ):
+        with (
+            pytest.raises(errors.OtherState, match=rf"({message})(.|\n)*hint: .*spark.sql.shuffle.partitions"),
+            errors.recovering(),
+        ):
+            live.run(other)
+    if kept == "windows":
+        # Without keys there is nothing to share.
+        assert [row["count"] for row in live.run(counts(""), "in all")] == [1, 1]
 
 
 def test_a_query_goes_on_where_only_its_words_changed(spark: Any, tmp_path: Path) -> None:

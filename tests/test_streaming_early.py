@@ -5,6 +5,7 @@ Each query is a stream of its own, as Spark keeps state in one operator where it
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -179,6 +180,27 @@ def test_an_answer_is_taken_back(spark: Any, tmp_path: Path) -> None:
     ]
 
 
+def test_trends_are_given_at_once_where_the_clock_was_put_back(spark: Any, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, [[at(1, 0, "A")], [at(2, 0, "B")]])
+    asked = live.events.pattern("PATTERN SEQ(A, B) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds", time="t")
+    trends = asked.trends(columns=["id"], emit="eager")
+    live.arrive()
+    (before,) = run_each(live, [trends])
+    # The second micro-batch is to be done once more, and was planned a day before the first.
+    checkpoint = tmp_path / "early" / "0 checkpoint"
+    for number in range(1, len(live.batches) + 1):
+        for path in (checkpoint / "commits", checkpoint / "offsets"):
+            (path / f".{number}.crc").unlink(missing_ok=True)
+            if number > 1 or path.name == "commits":
+                (path / str(number)).unlink(missing_ok=True)
+    planned = checkpoint / "offsets" / "1"
+    told = [json.loads(line) if line.startswith("{") else line for line in planned.read_text().splitlines()]
+    told[1]["batchTimestampMs"] -= 24 * 60 * 60 * 1000
+    planned.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in told))
+    (after,) = run_each(live, [trends])
+    assert [len(rows) for rows in after] == [len(rows) for rows in before] == [0, 1, 0]
+
+
 # Refusals and words ---------------------------------------------------------------------------------------------------
 
 WITHIN = "WITHIN 10 seconds SLIDE 5 seconds"
@@ -236,6 +258,17 @@ def test_explain_says_that_an_update_waits_for_nothing(marked: DataFrame) -> Non
     assert "waits     for nothing; it is final when the watermark, 90 seconds behind" in text
     assert "by case, window" in text
     assert "panes: before an answer is final Spark keeps state in one operator, and this plan needs 2" in text
+
+
+def test_explain_says_for_what_trends_wait_that_are_given_at_once(marked: DataFrame) -> None:  # noqa: F811 - a fixture
+    bound = marked.pattern(f"PATTERN SEQ(A, B) GROUP BY case {WITHIN}", time="t")
+    trends = str(bound.explain("trends", emit="eager"))
+    assert "waits     for no event but the last one of a trend" in trends
+    assert "packed" not in trends
+    assert str(bound.explain("physical", emit="eager")) == trends
+    assert trends.replace("== trends ==", "== physical ==") in str(bound.explain(emit="eager"))
+    with pytest.raises(errors.InvalidNode, match="trends cannot be emitted by emit='update'"):
+        bound.explain("trends", emit="update")
 
 
 def test_a_batch_has_final_answers_alone(spark: Any) -> None:

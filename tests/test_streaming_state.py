@@ -95,6 +95,14 @@ def test_what_kept_events_cannot_be_asked(spark: Any, marked: DataFrame) -> None
             scattered.aggregate()
         with pytest.raises(errors.StreamingNotSupported, match=r"'day' is computed(.|\n)*withColumn"):
             kept.add("p", f"RETURN COUNT(*) PATTERN A+ GROUP BY date(t) AS day {WITHIN}")
+        often = kept.add("p", "RETURN COUNT(*) PATTERN A+ WITHIN 14 seconds SLIDE 7 seconds")
+        assert often.aggregate().isStreaming
+        seldom = often.add("r", "RETURN COUNT(*) PATTERN A+ WITHIN 1 hour SLIDE 1 hour")
+        for answer in (seldom.aggregate, seldom.trends):
+            with pytest.raises(
+                errors.StreamingNotSupported, match=r"each event into 3,600, and at most 64(.|\n)*hint: "
+            ):
+                answer()
         with pytest.raises(errors.InvalidNode, match=r"keep= keeps each event once(.|\n)*hint: "):
             marked.patterns(text, time="t", keep=COLUMNS, state="windows")
         with pytest.raises(errors.InvalidNode, match=r"has a query 'q'"):
@@ -113,12 +121,14 @@ def test_explain_says_how_events_are_kept(spark: Any, marked: DataFrame) -> None
     with settings(spark, {PROVIDER: STORES["RocksDB"]}):
         once = str(marked.pattern(text, time="t").explain("physical"))
         tumbling = str(marked.pattern(text.replace("5", "10"), time="t").explain("physical"))
-        asked = str(marked.pattern(text, time="t", state="windows").explain("physical"))
+        asked = str(marked.pattern(text.replace("W", "GROUP BY k W"), time="t", state="windows").explain("physical"))
         lists = str(marked.pattern(f"PATTERN A+ WHERE A.x * NEXT(A).s < 5 {WITHIN}", time="t").explain("physical"))
     assert "once for each window: windows do not overlap" in tumbling
     assert f"once for each window: {PROVIDER} is HDFSBackedStateStoreProvider, which cannot do that" in by_default
     assert "each once, as windows overlap" in once
     assert "once for each window: as asked for" in asked
+    assert "are needed for, by share of the keys, window" in asked
+    assert all(("packed, many in one value of state" in told) != (told is lists) for told in (tumbling, once, lists))
     assert "once for each window: Spark tests inseparable predicates" in lists
 
 

@@ -16,7 +16,7 @@ from nodes_strategy import event_lists, patterns, queries, terms
 import cetdsl as cet
 from cetdsl.aggregates.functions import SPELLINGS
 from cetdsl.errors import CetdslError, InvalidNode, NotExpressible, ParseError
-from cetdsl.frontend.sase import grammar, parse, parse_condition, parse_predicates
+from cetdsl.frontend.sase import grammar, parse, parse_condition, parse_predicates, parse_queries
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -366,6 +366,20 @@ def test_parameters_are_values() -> None:
 def test_parameters_that_do_not_fit(text: str, values: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         cet.parse(text, **values)
+
+
+def test_parameters_of_several_queries() -> None:
+    queries = parse_queries("NAME a: PATTERN A WHERE A.x > :low; NAME b: PATTERN B WHERE B.n = :n;", VALUES)
+    assert [str(query.where[0].right.value) for query in queries.values()] == ["2", "x"]
+    with pytest.raises(
+        ParseError, match=r":low has no value\n.*\n +\^{4}\n  hint: give it: parameters={'low': \.\.\.}"
+    ):
+        parse_queries("NAME b: PATTERN B WHERE B.n = 'it'; NAME a: PATTERN A WHERE A.x > :low")
+    with pytest.raises(InvalidNode, match="no parameter :n\n  hint: the text has :low"):
+        parse_queries("NAME a: PATTERN A WHERE A.x > :low", VALUES)
+
+
+VALUES = {"low": Literal(2), "n": Literal("x")}
 
 
 def test_deep_nesting_is_an_error_of_ours_or_parses() -> None:

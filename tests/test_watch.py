@@ -8,6 +8,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 from test_streaming import (
@@ -15,6 +16,7 @@ from test_streaming import (
     DELAY,
     SECOND,
     Live,
+    Row,
     _few_tasks,  # noqa: F401 - a fixture of all tests here
     at,
 )
@@ -74,6 +76,24 @@ def test_each_micro_batch_is_shown_once_with_what_spark_tells(live: Live, capsys
     assert sum(map(int, given)) == 1
     assert set(decisions) == {"-"}
     assert told["1"][-1] == (BEGIN + 3 * SECOND - DELAY * SECOND).isoformat(timespec="milliseconds") + "Z"
+
+
+def test_decisions_on_sharing_are_those_of_a_batch(spark: Any, live: Live, capsys: pytest.CaptureFixture[str]) -> None:
+    over = "GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+    queries = {name: f"RETURN COUNT(*) AS n PATTERN SEQ({name}, B+) {over}" for name in "AD"}
+    counts = live.events.patterns(queries, time="t").aggregate()
+    writer = counts.writeStream.format("parquet").option("checkpointLocation", str(live.folder / "checkpoint"))
+    cet.watch(writer.trigger(availableNow=True).start(str(live.folder / "out")))
+    told = [int(line.split()[8]) for line in capsys.readouterr().out.splitlines()[1:]]
+    # A trigger decides over the events of the windows that it closes.
+    first, *second = live.batches[:3]
+
+    def decided(rows: list[Row]) -> int:
+        events = spark.createDataFrame(pa.Table.from_pylist(rows).to_pandas())
+        return sum(row.decisions for row in events.patterns(queries, time="t").metrics().collect())
+
+    assert told == [0, 0, decided(first), 0, 0, decided([row for rows in second for row in rows])]
+    assert told[2] > 0
 
 
 def test_a_failure_of_the_stream_is_raised_after_what_went_before_it(

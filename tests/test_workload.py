@@ -262,7 +262,19 @@ def test_metrics_have_one_row_per_task_and_set(figure_4: Any) -> None:
     assert all(row.queries == ["q1", "q2"] for row in rows)
     assert sum(row.bursts for row in rows) == 4  # two bursts of B per key
     assert sum(row.snapshots for row in rows) >= 4
+    assert [sum(row.together[name] for row in rows) for name in texts] == [4, 4]
+    assert all(set(row.alone.values()) == {0} for row in rows)
     assert figure_4.patterns(texts, time="t", sharing="never").metrics().agg({"shared": "sum"}).first()[0] in (None, 0)
+
+
+@pytest.mark.classic
+def test_explain_says_of_how_many_bursts_each_query_shared(spark: Any) -> None:
+    """Each event of B is a burst of its own, over which snapshots of two queries do not pay."""
+    df = spark.createDataFrame([(t, "AB"[t % 2]) for t in range(20)], "t int, type string")
+    texts = {"q1": "RETURN COUNT(*) PATTERN SEQ(A, B+)", "q2": "RETURN COUNT(*), SUM(B.t) PATTERN SEQ(C, B+)"}
+    for sharing, said in (("dynamic", "0 of 10 bursts: alone they cost less"), ("always", "10 of 10 bursts")):
+        text = str(df.patterns(texts, time="t", sharing=sharing).explain(measured=True))
+        assert re.findall(r"^(q\d) shared +(.*)$", text, re.M) == [("q1", said), ("q2", said)]
 
 
 #: Queries of which some share, and some may not.
@@ -366,12 +378,30 @@ def test_one_error_keeps_its_class(figure_4: Any) -> None:
         ({"q": 5}, InvalidNode, "query 'q'"),
         ("NAME q: RETURN COUNT(*) PATTERN A; NAME q: RETURN COUNT(*) PATTERN B", ParseError, "two queries of the name"),
         ("RETURN COUNT(*) PATTERN A", ParseError, "a query has no name"),
+        ({"q": "RETURN COUNT(*) PATTERN A WHERE A.x > :low"}, ParseError, r":low has(.|\n)*parameters={'low': \.\.\.}"),
         ("NAME q: RETURN COUNT(*) PATTERN A;; NAME r: RETURN COUNT(*) PATTERN B", ParseError, "before the semicolon"),
     ],
 )
 def test_what_is_no_workload(figure_4: Any, queries: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         figure_4.patterns(queries, time="t")
+
+
+def test_parameters_are_given_to_the_texts_that_mention_them(spark: Any) -> None:
+    df = spark.createDataFrame([(t, "AB"[t % 2]) for t in range(9)], "t int, type string")
+    ends = {"early": "RETURN COUNT(*) AS n PATTERN A WHERE A.t < :t", "all": "RETURN COUNT(*) AS n PATTERN A"}
+    ends["late"] = cet.parse("RETURN COUNT(*) AS n PATTERN A WHERE A.t > :t", t=5)
+    answer = df.patterns(ends, time="t", parameters={"t": 4}).aggregate()
+    assert {row.query: row.n for row in answer.collect()} == {"early": 2, "all": 5, "late": 2}
+    for parameters, message in (
+        ({"t": 4, "tt": 5}, "no parameter :tt\n  hint: did you mean ':t'"),
+        ({"t": [4]}, "the parameter :t: "),
+        (["t"], "a dict of constants by name, not \\['t'\\]"),
+    ):
+        with pytest.raises(InvalidNode, match=message):
+            df.patterns(ends, time="t", parameters=parameters)
+    with pytest.raises(ParseError, match=r"hint: give it: cet\.parse"):
+        df.patterns(ends, time="t", parameters={"t": 4}).add("more", "RETURN COUNT(*) PATTERN A WHERE A.t > :t")
 
 
 def test_wrong_arguments(figure_4: Any) -> None:

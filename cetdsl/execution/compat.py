@@ -22,6 +22,7 @@ from pyspark.sql.types import DataType, StructType
 
 from cetdsl.analysis.functions import CASTS
 from cetdsl.errors import (
+    SHARES,
     CetdslError,
     InvalidNode,
     QueryTypeError,
@@ -30,7 +31,6 @@ from cetdsl.errors import (
     recovering,
     shown,
 )
-from cetdsl.ir.keeping import SHARES
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.text import in_backquotes
 

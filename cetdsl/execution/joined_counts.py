@@ -12,17 +12,15 @@ from itertools import accumulate
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cetdsl.errors import CountOverflow
 from cetdsl.execution.cells import kept
-from cetdsl.execution.expressions import raised
 from cetdsl.execution.join_paths import FEW_ROWS, binding
 from cetdsl.execution.joins import JoinedGraph, union
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.trends import Shown
+from cetdsl.execution.ways import EXACT, one_way, summed
 from cetdsl.ir.operators import CountJoined, SampleJoined, ShowGraph
 
 _LOG = logging.getLogger("cetdsl.joins")
-_COUNT = "decimal(38,0)"
 #: Into so many parts the paths are dealt by the events that they end with, to find those of some numbers.
 _PARTS = 4096
 
@@ -32,12 +30,11 @@ def count_joined(df: DataFrame, plan: CountJoined) -> Rows:
     """Gives the number of paths of each group and window; the rounds are executed when it is called."""
     graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, (), joined=True), numbered=False)
     places = [*(f"k{plan.source.keys.index(name)}" for name in plan.source.groups), *plan.source.window]
-    counts = [ended for _, ended in _rounds(graph, _slim(graph), places)]
-    total = union(counts).groupBy(*places).agg(_total(F.col("ways")).alias("ways")).filter("ways IS NOT NULL")
     number = plan.spec.answer.number
-    ways = {"string": F.col("ways").cast("string"), "double": F.col("ways").cast("double")}
-    shown = F.log2(F.col("ways").cast("double")) if number == "log2" else ways.get(number, F.col("ways"))
-    return Rows(total.select(*places, shown).toDF(*plan.gives), graph.frame)
+    counts = [ended for _, ended in _rounds(graph, _slim(graph), places, number)]
+    found = summed(union(counts), places, number).filter("ways IS NOT NULL")
+    shown = F.col("ways").cast("string") if number == "string" else F.col("ways")
+    return Rows(found.select(*places, shown).toDF(*plan.gives), graph.frame)
 
 
 @runs(SampleJoined)
@@ -49,8 +46,8 @@ def sample_joined(df: DataFrame, plan: SampleJoined) -> Rows:
     """
     graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True), numbered=False, marked=True)
     nodes = _slim(graph, F.xxhash64(*graph.by, *graph.instant, "i", "q").alias("place"))
-    fronts = [front.select(F.col("c").alias("x"), "ways") for front, _ in _rounds(graph, nodes, [])]
-    ways = union(fronts).groupBy("x").agg(_total(F.col("ways")).alias("ways"))
+    fronts = [front.select(F.col("c").alias("x"), "ways") for front, _ in _rounds(graph, nodes, [], "decimal")]
+    ways = summed(union(fronts), ["x"], "decimal").drop("size")
     weighed = nodes.join(ways, F.col("c") == F.col("x")).drop("x").localCheckpoint()
     drawn = _ended(weighed.filter("sink"), plan)
     found: list[DataFrame] = []
@@ -73,24 +70,26 @@ def _slim(graph: JoinedGraph, *more: Column) -> DataFrame:
     return nodes.select(*own, *more).localCheckpoint()
 
 
-def _rounds(graph: JoinedGraph, nodes: DataFrame, places: list[str]) -> Iterator[tuple[DataFrame, DataFrame]]:
+def _rounds(
+    graph: JoinedGraph, nodes: DataFrame, places: list[str], number: str
+) -> Iterator[tuple[DataFrame, DataFrame]]:
     """Yields for 1, 2, ... events the nodes to which so long paths lead from a source, and in how many ``ways``.
 
-    Besides, in how many ways they lead to sinks, for each of the ``places``.
+    Besides, in how many ways they lead to sinks, for each of the ``places``. The ways are carried as the form of the
+    ``number`` needs it.
     """
     own = [name for name in nodes.columns if name not in ("place", "source")]
     others = nodes.filter(~F.col("source")).select(*own)
-    size, number = others.count(), 0
+    size, length = others.count(), 0
     later = [cells.spread(others, size) for cells in graph.cells]
-    front = nodes.filter("source").select(*own).withColumn("ways", F.lit(1).cast(_COUNT))
+    front = nodes.filter("source").select(*own).withColumn("ways", one_way(number))
     with kept(later):
         while True:
             front = front.localCheckpoint(eager=False)
-            ways = _total(F.when(F.col("sink"), F.col("ways"))).alias("ways")
-            ended = front.groupBy(*places).agg(F.count("*").alias("size"), ways).localCheckpoint()
-            size, number = ended.agg(F.sum("size")).first()[0] or 0, number + 1  # type: ignore[index]
-            _LOG.info("round %d: %d vertices", number, size)
-            if size == 0 and number > 1:
+            ended = summed(front, places, number, F.when(F.col("sink"), F.col("ways"))).localCheckpoint()
+            size, length = ended.agg(F.sum("size")).first()[0] or 0, length + 1  # type: ignore[index]
+            _LOG.info("round %d: %d vertices", length, size)
+            if size == 0 and length > 1:
                 return
             yield front, ended.drop("size")
             if not later:
@@ -100,28 +99,20 @@ def _rounds(graph: JoinedGraph, nodes: DataFrame, places: list[str]) -> Iterator
             columns = [*map(F.col, own), F.col("ways_0").alias("ways")]
             sides = zip(graph.cells, later, strict=True)
             pairs = [cells.followed(going, side).select(*columns) for cells, side in sides]
-            front = union(pairs).groupBy(*own).agg(_total(F.col("ways")).alias("ways"))
-
-
-def _total(ways: Column) -> Column:
-    """The sum of ``ways``, NULL if there are none; an error beyond 38 digits."""
-    hint = "give the Python workers memory for the group, whose trends a task then counts without a bound"
-    error = raised(CountOverflow, "a number of trends has more than 38 digits", hint=hint, kind=_COUNT)
-    return F.when(F.count(ways) > 0, F.coalesce(F.try_sum(ways), error))
+            front = summed(union(pairs), own, number).drop("size")
 
 
 def _ended(ends: DataFrame, plan: SampleJoined) -> DataFrame:
     """Draws numbers of paths: the event that each ends with, and its number among the paths that do (``rest``)."""
     ends = ends.withColumn("z", F.pmod("place", F.lit(_PARTS)))
-    total = _total(F.col("ways")).alias("ways")
-    sums = {row["z"]: int(row["ways"]) for row in ends.groupBy("z").agg(total).collect()}
+    sums = {row["z"]: int(row["ways"]) for row in summed(ends, ["z"], "decimal").collect()}
     parts = sorted(sums)
     numbered = list(accumulate(sums[part] for part in parts))
     picks = []
     for id_, number in enumerate(_numbers(numbered[-1] if numbered else 0, plan.size, random.Random(plan.seed))):
         part = bisect_right(numbered, number)
         picks.append((id_, parts[part], Decimal(number - (numbered[part - 1] if part else 0))))
-    told = ends.sparkSession.createDataFrame(picks, f"id int, part bigint, rest {_COUNT}")
+    told = ends.sparkSession.createDataFrame(picks, f"id int, part bigint, rest {EXACT}")
     return _of_number(ends.join(F.broadcast(told), F.col("z") == F.col("part")).drop("z", "part"))
 
 
@@ -158,6 +149,6 @@ def _numbers(total: int, size: int, chance: random.Random) -> list[int]:
 def _of_number(rows: DataFrame) -> DataFrame:
     """Keeps that row of each ``id`` among whose ways the number ``rest`` is, and leaves the number among these."""
     before = Window.partitionBy("id").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
-    passed = rows.withColumn("passed", F.coalesce(F.sum("ways").over(before), F.lit(0).cast(_COUNT)))
+    passed = rows.withColumn("passed", F.coalesce(F.sum("ways").over(before), F.lit(0).cast(EXACT)))
     here = passed.filter((F.col("passed") <= F.col("rest")) & (F.col("rest") - F.col("passed") < F.col("ways")))
-    return here.withColumn("rest", (F.col("rest") - F.col("passed")).cast(_COUNT)).drop("passed")
+    return here.withColumn("rest", (F.col("rest") - F.col("passed")).cast(EXACT)).drop("passed")

@@ -45,7 +45,7 @@ def kept_once(
 
     The rows are those of events, some of whose columns are ``packed``, by shares of their ``keys``.
     """
-    shares = shuffle_tasks(rows.sparkSession)
+    shares = _shares(rows, keys)
     # A bucket of a parcel has a row of its own, the last one with the parcel.
     opened = _by_bucket(packed_by_share(rows, packed, keys, shares, buckets), buckets)
     body = F.expr("CASE WHEN bucket = last THEN body END AS body")
@@ -61,7 +61,7 @@ def kept_by_window(
 
     Parcels of one bucket stay apart in state, so that a micro-batch writes what it brings, and not again what is known.
     """
-    shares = shuffle_tasks(rows.sparkSession)
+    shares = _shares(rows, keys)
     opened = _by_bucket(packed_by_share(rows, packed, keys, shares, buckets), buckets)
     # Equal parcels, if there are any, are one group of two. Groups of two sets of parcels are told apart by a name.
     name = f"u{next(NAMES)}"
@@ -72,6 +72,11 @@ def kept_by_window(
     bucket = F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L AS s")
     given = given_once(kept).select("share", bucket, F.inline("bodies").alias("p")).repartition("share")
     return in_batches(given, "s")
+
+
+def _shares(rows: DataFrame, keys: Sequence[str]) -> int:
+    """Returns in how many shares of their keys rows are kept; without keys there is nothing to share."""
+    return shuffle_tasks(rows.sparkSession) if keys else 1
 
 
 def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime) -> DataFrame:

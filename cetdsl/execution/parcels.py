@@ -43,7 +43,8 @@ def packed_by_share(
     if buckets is None:
         return map_stage(rows.selectExpr(*sent), "parcels", spec, _PACKED)
     moved = attrs.evolve(buckets, time=buckets.time + spec.left_out)
-    return map_stage(rows.selectExpr(*sent), "parcels", attrs.evolve(spec, buckets=moved), _PACKED_BY_BUCKET)
+    spec, kept_shares = attrs.evolve(spec, buckets=moved), shares if keys else 0
+    return map_stage(rows.selectExpr(*sent), "parcels", spec, _PACKED_BY_BUCKET, kept_shares=kept_shares)
 
 
 def in_batches(parcels: DataFrame, *beside: str) -> DataFrame:

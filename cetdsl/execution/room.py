@@ -29,11 +29,14 @@ def worker_memory(session: SparkSession) -> int | None:
     return int(setting[1]) * _UNITS[setting[2]] // int(session.conf.get("spark.executor.cores", None) or 1)
 
 
-def is_beyond_a_task(df: DataFrame, source: Source, compiled: Compiled) -> bool:
-    """Whether some group has more events than a worker's limit has room for; runs a job if there is such a limit."""
+def exceeded_room(df: DataFrame, source: Source, compiled: Compiled) -> int | None:
+    """Returns how many events a worker's limit has room for if some group has more; None if there is room for all.
+
+    This runs a job if there is such a limit.
+    """
     memory = worker_memory(df.sparkSession)
     if memory is None:
-        return False
+        return None
     most = max((memory - _WORKER_BYTES) // _EVENT_BYTES, 0)
     frame = EventFrame(df, source, compiled)
     rows = frame.select({**frame.keys(), "u": frame.ticks})
@@ -44,6 +47,7 @@ def is_beyond_a_task(df: DataFrame, source: Source, compiled: Compiled) -> bool:
         stretch = [] if source.windowing.kind == WHOLE else [F.floor(F.col("u") / source.windowing.length)]
         sizes = rows.groupBy(*frame.key_names, *stretch).agg(F.count("*").alias("size"))
         beyond = not sizes.filter(F.col("size") > most).isEmpty()
-    if beyond:
-        _LOG.warning("a group of more than %d events is beyond the %d bytes of a worker: joins take it", most, memory)
-    return beyond
+    if not beyond:
+        return None
+    _LOG.warning("a group of more than %d events is beyond the %d bytes of a worker: joins take it", most, memory)
+    return most

@@ -30,12 +30,7 @@ def of_same_meaning(rows: Column, meaning: str) -> Column:
     """
     digest = sha256(f"{STATE_VERSION} {meaning}".encode()).digest()
     number = F.lit(int.from_bytes(digest[:8], "big", signed=True))
-    error = raised(
-        OtherState,
-        OTHER_STATE,
-        hint=OTHER_STATE_ADVICE,
-        kind="boolean",
-    )
+    error = raised(OtherState, OTHER_STATE, hint=OTHER_STATE_ADVICE, kind="boolean")
     is_own = F.when((F.min(number) == number) & (F.max(number) == number), F.lit(True)).otherwise(error)
     return F.when(is_own, rows)
 

@@ -17,10 +17,13 @@ from cetdsl.errors import SAME_PYTHON
 from cetdsl.execution.compat import leave_batches_unmeasured, refuse_unsendable
 
 
-def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType | str, remark: str = "") -> DataFrame:
+def map_stage(
+    df: DataFrame, stage: str, plan: Any, schema: StructType | str, remark: str = "", kept_shares: int = 0
+) -> DataFrame:
     """Returns the DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows.
 
-    Spark's plan calls it by the name of the stage, and by a ``remark``.
+    Spark's plan calls it by the name of the stage, and by a ``remark``. What it makes may be kept in so many shares of
+    the keys, 0: it is not; then a checkpoint with another number of them is refused before anything is read.
     """
     payload, line = pickle.dumps(plan), SAME_PYTHON
 
@@ -38,6 +41,15 @@ def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType | str, re
                     "  hint: install the same cetdsl (with Numba) in the Python environment of every executor; on one "
                     f"machine, write this before the session starts: {line}"
                 ) from None
+            if kept_shares:
+                from pyspark import TaskContext
+
+                from cetdsl.errors import SHARES, OtherState
+                from cetdsl.ir.keeping import KEPT_SHARES
+
+                context = TaskContext.get()
+                if context is not None:
+                    OtherState.refuse_shares(kept_shares, *map(context.getLocalProperty, (SHARES, KEPT_SHARES)))
             yield from run_stage(stage, payload, batches)
         except Exception as error:
             if type(error).__module__ == "cetdsl.errors":

@@ -50,6 +50,7 @@ def physical_views(
     """
     plan = decision.plan
     facts = [("strategy", f"{decision.strategy}: {STRATEGIES.get(decision.strategy, '')}".rstrip(": "))]
+    facts += [("reason", decision.reason)] if decision.reason is not None else []
     facts += [("not used", decision.unused)] if decision.unused is not None else []
     facts += [("declined", f"{name}: {reason}") for name, reason in decision.declined]
     found = [("cost", text) for text in plan.costs()]

@@ -129,6 +129,7 @@ def aggregation_plan(
     most_neighbours: int = MOST_NEIGHBOURS,
     least_slots: int = LEAST_SLOTS,
     levels: int | None = None,
+    parameters: Mapping[str, object] | None = None,
 ) -> AggregationPlan:
     """Find the sub-patterns that many queries share, without any DataFrame.
 
@@ -156,6 +157,8 @@ def aggregation_plan(
         Sub-patterns of fewer events are not shared.
     levels : int, optional
         How many sub-patterns may stand above each other; any number by default.
+    parameters : mapping, optional
+        The constants that stand for ``:name`` in the texts, by name, as of :func:`parse`.
 
     Returns
     -------
@@ -164,7 +167,7 @@ def aggregation_plan(
     Raises
     ------
     InvalidNode
-        If there is no query, or a name, the algorithm, a limit or a statistic is not one.
+        If there is no query, or a name, the algorithm, a limit, a statistic or a parameter is not one.
     ParseError
         If a text is malformed.
 
@@ -193,7 +196,7 @@ def aggregation_plan(
     1 query that shares nothing
         r
     """
-    named = named_queries(queries)
+    named = named_queries(queries, parameters or {})
     if not is_one_of(algorithm, ALGORITHMS):
         raise InvalidNode(f"no algorithm {shown(algorithm)}", hint=f"choose one of {', '.join(ALGORITHMS)}")
     if not _is_number(least_alike) or not 0 <= least_alike <= 1:

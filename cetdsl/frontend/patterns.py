@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import attrs
@@ -698,8 +698,9 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
         ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...]
         [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]``.
     **parameters
-        The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, truth values or None.
-        They are bound as values, and never read as text.
+        The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, lengths of time, truth
+        values or None. They are bound as values, and never read as text. They stand in terms only: the length
+        after WITHIN and the numbers of ``A{2,3}`` are written in the text.
 
     Returns
     -------
@@ -722,7 +723,17 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     PATTERN Stock+
     WHERE Stock.price > 1.05 * NEXT(Stock).price
     """
-    return QueryTerm(sase.parse(text, {name: _constant(name, value) for name, value in parameters.items()}))
+    return QueryTerm(sase.parse(text, constants(parameters)))
+
+
+def constants(parameters: object) -> dict[str, Literal]:
+    """The constants that stand for parameters, by name."""
+    if not isinstance(parameters, Mapping) or not all(isinstance(name, str) for name in parameters):
+        raise InvalidNode(
+            f"the parameters of a text are a dict of constants by name, not {shown(parameters)}",
+            hint='write parameters={"ratio": 1.05}, and :ratio in the text',
+        )
+    return {name: _constant(name, value) for name, value in parameters.items()}
 
 
 def _constant(name: str, value: object) -> Literal:

@@ -10,7 +10,7 @@ import datetime
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -97,7 +97,21 @@ _NAMED = re.compile(rf"NAME{_SPACE}(?P<name>(?P<plain>[^\W\d]\w*)|(?P<quoted>{_Q
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
-def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -> Query:
+def _as_argument(name: str) -> str:
+    return f"give it: cet.parse(text, {name}=...)" if name.isascii() else "give it as an argument of cet.parse"
+
+
+def in_parameters(name: str) -> str:
+    """What to do about a parameter without a value where values are given together, as of a workload."""
+    return f"give it: parameters={{{name!r}: ...}}"
+
+
+_NO_PARAMETERS: Mapping[str, Literal] = MappingProxyType({})
+
+
+def parse(
+    text: str, parameters: Mapping[str, Literal] = _NO_PARAMETERS, advice: Callable[[str], str] = _as_argument
+) -> Query:
     """The query that ``text`` states.
 
     Parameters
@@ -108,6 +122,8 @@ def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -
         ``--`` to the end of the line.
     parameters : mapping of str to Literal, optional
         The constant that stands for ``:name``, by name.
+    advice : callable, optional
+        Says how to give a value to the parameter of a name that has none.
 
     Returns
     -------
@@ -133,21 +149,55 @@ def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -
                              ^
       hint: remove the comma, or write a part after it
     """
-    query, known = _read(text, Query, parameters), {f":{name}" for name in _parameters_in(text)}
-    for name in parameters:
-        if f":{name}" not in known:
-            every = f"the text has {', '.join(sorted(known)) or 'no parameters'}"
-            raise InvalidNode(f"the text has no parameter :{name}", hint=nearest(f":{name}", known, every))
+    query = _read(text, Query, parameters, advice)
+    refuse_unused(parameters, parameters_in(text))
     return query
 
 
-def parse_queries(text: str) -> dict[str, Query]:
+def parameters_in(text: str) -> set[str]:
+    """The names of the parameters that a text mentions.
+
+    Examples
+    --------
+    >>> parameters_in("PATTERN A WHERE A.n = ':no' AND A.x > :low -- :no")
+    {'low'}
+    """
+    return {found["parameter"][1:] for found in _tokens(text) if found["parameter"]}
+
+
+def refuse_unused(parameters: Iterable[str], mentioned: Collection[str]) -> None:
+    """Refuses parameters that no text mentions."""
+    known = {f":{name}" for name in mentioned}
+    for name in parameters:
+        if name not in mentioned:
+            every = f"the text has {', '.join(sorted(known)) or 'no parameters'}"
+            raise InvalidNode(f"the text has no parameter :{name}", hint=nearest(f":{name}", known, every))
+
+
+def parse_constant(text: str) -> Literal:
+    """The constant that a text states as a query would, or else the text itself.
+
+    Examples
+    --------
+    >>> [parse_constant(text).value for text in ("1.05", "-3", "FALSE", "'1.05'", "it's tech", "")]
+    [1.05, -3, False, '1.05', "it's tech", '']
+    """
+    try:
+        stated = _read(text, Expr)
+    except ParseError:
+        return Literal(text)
+    return stated if isinstance(stated, Literal) else Literal(text)
+
+
+def parse_queries(text: str, parameters: Mapping[str, Literal] = _NO_PARAMETERS) -> dict[str, Query]:
     """The queries that a text states one after the other, each with its name.
 
     Parameters
     ----------
     text : str
         ``NAME q1: RETURN ... PATTERN ...; NAME q2: ...;``; the last semicolon may be left out.
+    parameters : mapping of str to Literal, optional
+        The constant that stands for ``:name`` in all of them, by name.
 
     Returns
     -------
@@ -158,6 +208,8 @@ def parse_queries(text: str) -> dict[str, Query]:
     ------
     ParseError
         If there is no query, a query has no name or a name of another one, or is malformed.
+    InvalidNode
+        The text has no parameter of a name.
 
     Examples
     --------
@@ -182,9 +234,10 @@ def parse_queries(text: str) -> dict[str, Query]:
         name = named["plain"] or named["quoted"][1:-1].replace("``", "`")
         if name in queries:
             raise _error(text, named.start("name"), f"there are two queries of the name {name!r}", "rename one of them")
-        queries[name] = _parse_part(text, named.end(), stop)
+        queries[name] = _parse_part(text, named.end(), stop, parameters)
     if not queries:
         raise ParseError("there is no query in the text", hint="write NAME q1: RETURN ... PATTERN ...;")
+    refuse_unused(parameters, parameters_in(text))
     return queries
 
 
@@ -199,10 +252,10 @@ def _statements(text: str) -> Iterable[tuple[int, int]]:
         yield start, len(text)
 
 
-def _parse_part(text: str, start: int, stop: int) -> Query:
+def _parse_part(text: str, start: int, stop: int, parameters: Mapping[str, Literal]) -> Query:
     """The query that a part of a text states; errors point into the whole text."""
     try:
-        query = parse(text[start:stop])
+        query = _read(text[start:stop], Query, parameters, in_parameters)
     except ParseError as error:
         span = None if error.span is None else (error.span[0] + start, error.span[1] + start)
         raise ParseError(error.message, hint=error.hint, span=span, text=text) from None
@@ -351,18 +404,23 @@ def _grammar(*, commented: bool) -> _Rules:
             pp.ParserElement.set_default_whitespace_chars(spaces)
 
 
-#: The values of the parameters of the text that is being read.
-_VALUES: ContextVar[Mapping[str, Literal]] = ContextVar("_VALUES")
+#: The values of the parameters of the text that is being read, and what to do about one that has none.
+_VALUES: ContextVar[tuple[Mapping[str, Literal], Callable[[str], str]]] = ContextVar("_VALUES")
 
 
-def _read(text: object, kind: type[T], parameters: Mapping[str, Literal] = MappingProxyType({})) -> T:
+def _read(
+    text: object,
+    kind: type[T],
+    parameters: Mapping[str, Literal] = _NO_PARAMETERS,
+    advice: Callable[[str], str] = _as_argument,
+) -> T:
     """The query or the expression that a text states."""
     if not isinstance(text, str):
         raise InvalidNode(f"a query text is a string, not {type(text).__name__}")
     _refuse_surrogates(text)
     if _skip(text, 0) == len(text):
         raise ParseError("the text is empty", hint=_SHAPE if kind is Query else "write a predicate such as b.price > 5")
-    values = _VALUES.set(parameters)
+    values = _VALUES.set((parameters, advice))
     try:
         with _LOCK:
             rules = _grammar(commented="--" in text)
@@ -566,16 +624,10 @@ def _constant(text: str, at: int, tokens: pp.ParseResults) -> Literal:
 
 
 def _parameter(text: str, at: int, tokens: pp.ParseResults) -> Literal:
-    name, values = tokens[0][1:], _VALUES.get()
+    name, (values, advice) = tokens[0][1:], _VALUES.get()
     if name not in values:
-        hint = f"give it: cet.parse(text, {name}=...)" if name.isascii() else "give it as an argument of cet.parse"
-        raise _error(text, at, f"the parameter :{name} has no value", hint)
+        raise _error(text, at, f"the parameter :{name} has no value", advice(name))
     return values[name]
-
-
-def _parameters_in(text: str) -> set[str]:
-    """The names of the parameters that a text mentions."""
-    return {found["parameter"][1:] for found in _tokens(text) if found["parameter"]}
 
 
 def _neighbour(text: str, at: int, tokens: pp.ParseResults) -> Attribute:

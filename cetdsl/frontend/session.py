@@ -26,7 +26,7 @@ from cetdsl.execution.layouts import Layout, lay_out, narrowed
 from cetdsl.execution.matches import with_sorting
 from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
-from cetdsl.execution.room import is_beyond_a_task
+from cetdsl.execution.room import exceeded_room
 from cetdsl.execution.stopwatch import take
 from cetdsl.execution.streams import just_ended
 from cetdsl.explain import Explanation, explain_query
@@ -521,7 +521,7 @@ class PatternFrame:
             All give the same trends. ``auto`` takes ``balanced`` for one large group, ``definition`` for what only
             the definition itself can tell, and what suits each graph otherwise. Where Spark limits what a Python worker
             may take, by ``spark.executor.pyspark.memory``, it counts the events of each group first, and takes
-            ``joins`` for ``"ends"`` if one has more than a task can hold.
+            ``joins`` for ``"ends"`` if one has more than a task can hold, unless ``memory_limit`` is given.
         memory_limit : str or int, optional
             What each task may keep of the graph and of partial trends, in bytes or as ``"512m"``; not for ``joins``,
             which keeps none.
@@ -593,11 +593,12 @@ class PatternFrame:
         name : str
             Name of the output column.
         number : {"decimal", "string", "double", "log2"}
-            As of :meth:`count_trends`.
+            As of :meth:`count_trends`; but joins know no whole number of more than 38 digits, ``string`` or not.
         algorithm : {"auto", "joins"}
             "joins" counts "ends" trends with Spark's joins, also those of a group beyond a task's memory. The call then
             runs jobs itself. "auto" chooses joins where a group has more events than fit into Spark's memory limit of a
-            worker, as :meth:`complete_trends` does; otherwise the task that holds a group counts its trends.
+            worker, as :meth:`complete_trends` does, but not for ``string``; otherwise the task that holds a group
+            counts its trends.
         emit : {"final", "update"}
             As of :meth:`count_trends`.
 
@@ -610,6 +611,9 @@ class PatternFrame:
         ------
         UnsupportedQuery
             If ``joins`` are asked for, and the trends are not paths that joins can follow.
+        CountOverflow
+            If a count does not fit the ``number``, or joins find one of more than 38 digits for ``decimal`` or
+            ``string``; joins raise it at once, and else it is raised when the DataFrame is computed.
 
         Examples
         --------
@@ -624,7 +628,9 @@ class PatternFrame:
         check_emit(emit, "counts", UPDATE)
         road = given_road(algorithm)
         time = self._rewritten_returning(Returned(COUNT, name)).time.name
-        counted = self._with_room(self._complete(completeness, road, columns=(time,)))
+        counted = self._complete(completeness, road, columns=(time,))
+        if number != "string":  # which promises more digits than joins have
+            counted = self._with_room(counted)
         counted = attrs.evolve(counted, resolved=attrs.evolve(counted.resolved, emit=emit))
         return run(self._df, plan_complete(CountRequest(counted, name, number)).plan)
 
@@ -661,7 +667,7 @@ class PatternFrame:
         algorithm : {"auto", "joins"}
             As of :meth:`count_complete_trends`.
         per_group : bool
-            Whether ``n`` trends are drawn of each group, partition and window, as of :meth:`top_trends`.
+            Whether ``n`` trends are drawn of each group, partition and window, as of :meth:`top_trends`. Joins cannot.
         layout : {"nested", "wide", "long"}
         times : bool
             As of :meth:`trends`.
@@ -694,7 +700,9 @@ class PatternFrame:
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
         road = given_road(algorithm)
-        request = self._with_room(self._complete(completeness, road, shape.needed, complete=complete))
+        request = self._complete(completeness, road, shape.needed, complete=complete)
+        if not per_group:  # joins draw from the trends of all groups together
+            request = self._with_room(request)
         return lay_out(run(self._df, plan_complete(SampleRequest(request, size, chosen, per_group)).plan), shape)
 
     def top_trends(
@@ -871,13 +879,15 @@ class PatternFrame:
         return CompleteRequest(self._rewritten, completeness, extraction, columns, limit, sides)
 
     def _with_room(self, request: CompleteRequest) -> CompleteRequest:
-        """The same request, of joins if some group is beyond a task and they can take it."""
-        if request.algorithm != "auto" or request.resolved.is_stream or not fits_joins(request):
+        """The same request, of joins if some group is beyond a task, they can take it, and nothing else is asked for.
+
+        Who says what a task may keep, has said that tasks take it.
+        """
+        if request.extraction != USUAL or request.resolved.is_stream or not fits_joins(request):
             return request
         [compiled] = request.compiled
-        if not is_beyond_a_task(self._df, source_of(request.resolved), compiled):
-            return request
-        return attrs.evolve(request, extraction=Extraction("joins"))
+        room = exceeded_room(self._df, source_of(request.resolved), compiled)
+        return request if room is None else attrs.evolve(request, extraction=Extraction("joins"), exceeded=room)
 
     def _weight(self, by: Term | None) -> Aggregate:
         """What trends are ordered by, checked and with the exact names of its columns."""
@@ -936,7 +946,7 @@ class PatternFrame:
         refuse_streaming(self._df, "the graph of its trends")
         plan = plan_event_graph(self._rewritten, self._columns(columns), algorithm)
         if algorithm == "auto" and not plan.compiled.negations:
-            plan = attrs.evolve(plan, joined=is_beyond_a_task(self._df, plan.source, plan.compiled))
+            plan = attrs.evolve(plan, joined=exceeded_room(self._df, plan.source, plan.compiled) is not None)
         return EventGraph(self._df, plan, graph_fragment)
 
     def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:
@@ -1020,13 +1030,13 @@ class PatternFrame:
         statistics : mapping, optional
         adaptation : str or mapping, optional
             As of :meth:`trends`, for the stage ``trends``, which also takes its ``algorithm``. Where one of them is
-            given, ``physical`` stands for ``trends``, as no other answer has such plans.
+            given, or ``emit="eager"``, ``physical`` stands for ``trends``, as no other answer has such plans.
         optimizer : str
         cost_model : str
         anchors : int, optional
             As of :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
-        emit : {"final", "update"}
-            As of :meth:`count_trends`, for the stage ``physical``.
+        emit : {"final", "update", "eager"}
+            As of :meth:`count_trends`, for the stage ``physical``, or as of :meth:`trends`, for the stage ``trends``.
 
         Returns
         -------
@@ -1037,6 +1047,8 @@ class PatternFrame:
         ------
         ResolutionError
             If there is no stage of that name.
+        InvalidNode
+            If the answer of the stage cannot be emitted like this.
 
         Examples
         --------
@@ -1059,7 +1071,8 @@ class PatternFrame:
         surviving        2, those on a trend
         ...
         """
-        if stage == "physical" and (plan != "auto" or statistics is not None or adaptation is not None):
+        of_trends = plan != "auto" or statistics is not None or adaptation is not None or emit == EAGER
+        if stage == "physical" and of_trends:
             stage = "trends"
         if measured:
             refuse_streaming(self._df, _MEASURED)
@@ -1076,10 +1089,8 @@ class PatternFrame:
         def decision() -> Decision:
             if self._query.selection != Selection():
                 return matches()
-            if is_endless(rewritten):
-                return self._decide_trends(
-                    None, self._columns(None), self._detection(plan, statistics, adaptation, algorithm)
-                )
+            if is_endless(rewritten) or emit == EAGER:
+                return self._decide_all_trends(self._detection(plan, statistics, adaptation, algorithm), emit)
             decided = self._decide(self._query.returning or (Returned(COUNT),), number, emit)
             return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
 
@@ -1094,10 +1105,14 @@ class PatternFrame:
             rewritten,
             trace,
             decision,
-            lambda: run(self._df, decision().plan),
+            lambda: (
+                self.trends(plan=plan, statistics=statistics, adaptation=adaptation, algorithm=algorithm, emit=emit)
+                if emit == EAGER
+                else run(self._df, decision().plan)
+            ),
             lambda: plan_complete(self._with_room(asked(self._columns(None)))),
             lambda: self._summed_survey(asked(), measured),
-            lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured),
+            lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured, emit),
             matches,
             (lambda decided: take(self._df, decided.plan)) if measured else None,
             seconds if measured else None,
@@ -1108,9 +1123,14 @@ class PatternFrame:
         refuse_streaming(self._df, _SURVEY)
         return summary(run(self._df, plan_complete(SurveyRequest(request, measured)).plan))
 
-    def _trends_views(self, detection: Detection, measured: bool) -> tuple[PlanView, ...]:
+    def _decide_all_trends(self, detection: Detection, emit: str) -> Decision:
+        """How all trends are listed, with all columns."""
+        check_emit(emit, "trends", EAGER)
+        return self._decide_trends(None, self._columns(None), detection, emit)
+
+    def _trends_views(self, detection: Detection, measured: bool, emit: str) -> tuple[PlanView, ...]:
         """How trends are listed, and with ``measured`` the partial matches of each step."""
-        decision = self._decide_trends(None, self._columns(None), detection)
+        decision = self._decide_all_trends(detection, emit)
         if not measured:
             return physical_views(decision)
         if decision.strategy == strategy_name(detect):

@@ -39,12 +39,13 @@ from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.given import check_emit, check_number, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state, kept_columns
-from cetdsl.frontend.patterns import query_of
+from cetdsl.frontend.patterns import constants, query_of
 from cetdsl.frontend.session import computed_by, spark_columns
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.ir.emission import EAGER, FINAL, UPDATE
 from cetdsl.ir.operators import AnswerTogether, ListTogether
 from cetdsl.ir.sharing import CALIBRATED, COST_MODELS, Sharing
+from cetdsl.pattern.expressions import Literal
 from cetdsl.pattern.query import Computed, Query
 from cetdsl.planning.detection import check_algorithm
 from cetdsl.planning.sharing import SHARING
@@ -455,7 +456,9 @@ class Workload:
             graphlets that were ``shared``, and ``split`` ones of a query's own; ``splits`` and ``merges``, how often
             the decision flipped; ``snapshots`` of graphlets and ``event_snapshots`` of events that were not for all;
             events whose coefficients were ``propagated`` for several queries at once; ``decisions``; seconds spent
-            ``deciding``, and ``seconds`` in the kernel. ``apart`` says of each of the queries that did not share why.
+            ``deciding``, and ``seconds`` in the kernel. By query, ``together`` and ``alone`` are the bursts of its
+            Kleene patterns that were propagated with another query, and those that were not, as that cost less or was
+            asked for; ``apart`` says of each of the queries that could not share why.
         """
         refuse_streaming(self._df, _MEASURED)
         rows = self._answered(number).metrics()
@@ -508,9 +511,10 @@ class Workload:
         sets: list[dict[str, Any]] = []
         if measured:
             metrics = self.metrics(number)
-            names = [name for name in metrics.columns if name not in ("queries", "apart")]
+            by_query = ("together", "alone", "apart")
+            names = [name for name in metrics.columns if name not in ("queries", *by_query)]
             totals = [(F.max if name == "unshared" else F.sum)(name).alias(name) for name in names]
-            totals.append(F.collect_list("apart").alias("apart"))
+            totals += [F.collect_list(name).alias(name) for name in by_query]
             with recovering():
                 sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
         plan = self._plan(number)
@@ -540,7 +544,7 @@ _SHARING_OF_TRENDS = ("dynamic", "never")
 METRICS = (
     "queries array<string>, unshared bigint, bursts bigint, shared bigint, split bigint, splits bigint, merges bigint, "
     "snapshots bigint, event_snapshots bigint, propagated bigint, decisions bigint, deciding double, seconds double, "
-    "apart map<string,string>"
+    "together map<string,bigint>, alone map<string,bigint>, apart map<string,string>"
 )
 
 
@@ -574,6 +578,7 @@ def patterns(
     sort_memory: str | int | None = None,
     state: str | None = None,
     keep: Sequence[str] | None = None,
+    parameters: Mapping[str, object] | None = None,
 ) -> Workload:
     """Bind many queries to the events of a DataFrame.
 
@@ -611,6 +616,8 @@ def patterns(
         The columns, besides those of time and type and of what breaks ties, that a stream keeps of all of its events,
         whatever the queries are: then queries can be added and removed where it is started again with its checkpoint,
         see :meth:`Workload.add`. They are all that queries can read. By default it keeps what the queries read.
+    parameters : mapping, optional
+        The constants that stand for ``:name`` in the texts, by name, as of :func:`parse`.
 
     Returns
     -------
@@ -620,7 +627,7 @@ def patterns(
     ------
     InvalidNode
         If there is no query, a name, the sharing mode or the cost model is not one, or deviations are not shares of
-        queries that exist, or not asked for.
+        queries that exist, or not asked for; if a parameter is no constant, or no text has one of its name.
     ParseError
         If a text is malformed.
     ResolutionError
@@ -636,9 +643,12 @@ def patterns(
     >>> answer = cet.patterns(df, queries, time="t").aggregate()
     >>> sorted((row.query, int(row["count"])) for row in answer.collect())
     [('pairs', 2), ('runs', 3)]
+    >>> text = "NAME late: RETURN COUNT(*) PATTERN SEQ(A, B) WHERE B.t > :after"
+    >>> df.patterns(text, time="t", parameters={"after": 2}).aggregate().collect()
+    [Row(query='late', count=Decimal('1'))]
     """
     df = as_dataframe(df)
-    named = named_queries(queries)
+    named = named_queries(queries, parameters or {})
     how = _sharing(sharing, deviations or {}, cost_model, named)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
     kept = asked_state(df, state, whole=keep is not None)
@@ -723,10 +733,14 @@ def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, querie
     return Sharing(mode, dict(deviations), cost_model)
 
 
-def named_queries(queries: object) -> dict[str, Query]:
-    """Returns the queries of a workload by name, which come as a mapping or as one text."""
+def named_queries(queries: object, parameters: object = None) -> dict[str, Query]:
+    """Returns the queries of a workload by name, which come as a mapping or as one text.
+
+    Constants stand for the ``parameters`` of texts; with None, there is no argument that gives them.
+    """
+    values = {} if parameters is None else constants(parameters)
     if isinstance(queries, str):
-        return sase.parse_queries(queries)
+        return sase.parse_queries(queries, values)
     if not isinstance(queries, Mapping):
         raise InvalidNode(
             f"the queries of a workload are a dict by name or one text, not {queries.__class__.__name__}",
@@ -739,7 +753,18 @@ def named_queries(queries: object) -> dict[str, Query]:
         if not isinstance(name, str) or not name:
             raise InvalidNode(f"a query's name is a non-empty string, not {shown(name)}")
         try:
-            found[name] = query_of(query)
+            found[name] = query_of(query) if parameters is None else _with_values(query, values)
         except CetdslError as error:
             raise of_query(name, error) from None
+    texts = [query for query in queries.values() if isinstance(query, str)]
+    sase.refuse_unused(values, {name for text in texts for name in sase.parameters_in(text)})
     return found
+
+
+def _with_values(query: object, values: Mapping[str, Literal]) -> Query:
+    """A query of a workload; of the values, a text takes those that it mentions."""
+    if not isinstance(query, str):
+        return query_of(query)
+    mentioned = sase.parameters_in(query)
+    own = {name: value for name, value in values.items() if name in mentioned}
+    return sase.parse(query, own, sase.in_parameters)

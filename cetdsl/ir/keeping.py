@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.errors import SHARES
+
 #: "windows": Spark's own operators keep the events of each open window. "events": each live event is kept once, by
-#: arbitrary stateful processing. "auto": whichever is expected to take less.
+#: arbitrary stateful processing. "auto": once where windows overlap and there is such processing, else by window.
 AUTO, WINDOWS, EVENTS = STATES = ("auto", "windows", "events")
 #: Shares of the keys for each task that can run at the same time: so many are advised, and more than so many are told
 #: of, as each share is a task with a small state of its own in every micro-batch.
 SHARES_ADVISED, SHARES_MOST = 2, 8
-#: The setting of Spark that says how many shares there are.
-SHARES = "spark.sql.shuffle.partitions"
+#: What the tasks of a stream are told of :data:`SHARES` as it was when the checkpoint was made; not by all versions.
+KEPT_SHARES = "spark.sql.streaming.internal.stateStore.partitions"
 
 
 @attrs.frozen

@@ -87,13 +87,15 @@ class Decision:
     """A physical plan, its strategy, and the strategies asked before that declined, with their reasons.
 
     The plan is a tree, with exchanges where its operators require them. ``unused`` says what was asked for in vain: an
-    order, a tree or an adaptation of trends that no plan can put together.
+    order, a tree or an adaptation of trends that no plan can put together; ``reason``, why joins are taken
+    although nobody asked for them.
     """
 
     plan: Operator
     strategy: str
     declined: tuple[tuple[str, str], ...]
     unused: str | None = None
+    reason: str | None = None
 
 
 def plan_aggregate(
@@ -184,6 +186,13 @@ def plan_complete(request: complete.Request) -> Decision:
         refuse_endless(request.complete.resolved)
     elif isinstance(request, (complete.SampleRequest, complete.TopRequest)):
         refuse_endless(request.complete.resolved, f"{request.size} trends")
+    decision, room = _decide_complete(request), request.complete.exceeded
+    if room is None:
+        return decision
+    return attrs.evolve(decision, reason=f"a group of more than {room:,} events is beyond a worker's limit")
+
+
+def _decide_complete(request: complete.Request) -> Decision:
     if not isinstance(request, complete.CompleteRequest):
         if request.complete.algorithm == "joins" and type(request) in JOINED_STRATEGIES:
             return _asked_for(

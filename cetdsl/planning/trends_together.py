@@ -2,7 +2,7 @@
 
 The kinds of events, conditions, compared terms and names of variables of the queries of a pass are numbered together.
 All spans and windows of a pass are read by the longest of them, as a span: a match is found once, and put into the
-windows that hold it.
+windows that hold it. On a stream queries of a pass have the same windows, which close one by one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cetdsl.planning.planner import plan_trends
 from cetdsl.planning.slots import Alternative, NotInSlots, Numbers, alternatives_of
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import base_spec
-from cetdsl.planning.strategies.request import compile_sides, in_buckets, source_of
+from cetdsl.planning.strategies.request import common_windowing, compile_sides, in_buckets, read_together, source_of
 from cetdsl.planning.streams import refuse_on_stream, refuse_scattered
 from cetdsl.sharing.aggregation.plan import PlanData
 
@@ -81,7 +81,7 @@ def plan_trends_together(
     reasons: dict[str, str] = {}
     for name, resolved in queries.items():
         source = source_of(resolved)
-        key = (frozenset(source.keys), source.tie_break, source.windowing.kind == WHOLE)
+        key = read_together(source)
         into = passes.get(key) or _Pass(source, type_column, by_joins)
         try:
             into.add(name, resolved, source)
@@ -234,9 +234,9 @@ def _window(windowing: Windowing) -> tuple[int, int] | None:
 
 
 def _common(windowings: list[Windowing], is_stream: bool) -> Windowing:
-    """Returns the span that all windows and spans fit into, and its time buckets."""
-    if windowings[0].kind == WHOLE:
-        return Windowing(WHOLE)
+    """Returns the span that all windows and spans fit into, and its time buckets; of a stream its windows."""
+    if windowings[0].kind == WHOLE or is_stream:
+        return common_windowing(windowings, is_stream)
     return in_buckets(Windowing(SPAN, max(windowing.length for windowing in windowings)), is_stream)
 
 

@@ -1,12 +1,12 @@
 """Plans many queries over the same events: one shuffle and one pass for all whose keys agree.
 
 The variables, compared terms and aggregated terms of the queries of a pass are numbered together, so that one
-projection, one shuffle and one sort serve them all. Their windows may differ.
+projection, one shuffle and one sort serve them all. Their windows may differ; those of a stream only where all events
+are kept for any query, as it closes windows together.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import TypeVar
@@ -32,7 +32,7 @@ from cetdsl.ir.operators import (
 )
 from cetdsl.ir.sharing import PAIRED, Member, Propagation, Sharing
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
+from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
@@ -42,7 +42,7 @@ from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate, strate
 from cetdsl.planning.sharing import plan_sharing
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.strategies.request import in_buckets
+from cetdsl.planning.strategies.request import common_windowing, read_together
 from cetdsl.planning.streams import refuse_scattered
 from cetdsl.sharing.families import family
 
@@ -72,9 +72,7 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
         alone.append(AnsweredAlone(name, decision.plan, decision.strategy, reason, groups))
     passes: dict[Hashable, list[_Pass]] = {}
     for asked in together.values():
-        source = asked.propagated[0].plan.source
-        key = (frozenset(source.keys), source.tie_break, source.windowing.kind == WHOLE)
-        open_passes = passes.setdefault(key, [])
+        open_passes = passes.setdefault(read_together(asked.propagated[0].plan.source), [])
         if not open_passes or not open_passes[-1].takes(asked):
             open_passes.append(_Pass())
         open_passes[-1].add(asked)
@@ -182,7 +180,7 @@ class _Pass:
         """Returns the plan of the pass for all queries added; partial results of several keys or tasks are merged."""
         plans = list(self.plans.values())
         first = plans[0].source
-        windowing = _common_windowing([plan.source.windowing for plan in plans], first.is_stream)
+        windowing = common_windowing([plan.source.windowing for plan in plans], first.is_stream)
         merge = any(self._is_merged(asked) for asked in self.asked)
         sets, abreast, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
         source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
@@ -247,21 +245,6 @@ def _variables(compiled: Compiled) -> list[_Variable]:
 
 def _number(numbers: dict[_T, int], thing: _T) -> int:
     return numbers.setdefault(thing, len(numbers))
-
-
-def _common_windowing(windowings: list[Windowing], is_stream: bool) -> Windowing:
-    """Returns windows, or spans, and time buckets that hold those of all queries."""
-    if len(set(windowings)) == 1:
-        return windowings[0]
-    if windowings[0].kind == WHOLE:
-        return Windowing(WHOLE)
-    longest = max(windowing.length for windowing in windowings)
-    if any(windowing.kind == SPAN for windowing in windowings):
-        common = Windowing(SPAN, longest)
-    else:
-        slide = math.gcd(*(windowing.slide for windowing in windowings))
-        common = Windowing(SLIDING, longest, slide)
-    return in_buckets(common, is_stream)
 
 
 @attrs.frozen

@@ -9,6 +9,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Requirement, Step
 from cetdsl.ir.sorting import Sorting
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote_name
@@ -72,13 +73,7 @@ class EventsInOrder(Requirement):
             keys.insert(len(source.keys), "share")
         if source.is_stream:
             unit = "pane" if self.in_panes else words.unit_of(source).removeprefix("a ")
-            keys = [*map(quote_name, source.kept_by), unit]
-            how = f"each once, {self.keeping.why}" if self.keeping.once else f"once for each {unit}: {self.keeping.why}"
-            state = source.state
-            shares = f"shares of the keys, a task each at every trigger: {state.shares}"
-            slow = (f"{state.why_slow}: {state.advice}",) if state.why_slow is not None else ()
-            until = "keep until the watermark passes what they are needed for, by " + ", ".join(keys)
-            kept = Step(until, (how, shares, *slow))
+            kept = self._kept(source, unit)
             return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
@@ -88,3 +83,16 @@ class EventsInOrder(Requirement):
         if self.sorting.in_parcels:
             steps.append(Step("pack events, many in one row", ("a shuffle's cost grows with the rows",)))
         return (*steps, shuffle, Step(sort, (self.sorting.who,)))
+
+    def _kept(self, source: Source, unit: str) -> Step:
+        """How a stream keeps the events until they are answered."""
+        keeping, state = self.keeping, source.state
+        packed = keeping.once or keeping.packed
+        by = ["share of the keys"] if packed and source.keys else [] if packed else map(quote_name, source.kept_by)
+        how = f"each once, {keeping.why}" if keeping.once else f"once for each {unit}: {keeping.why}"
+        lines = ["packed, many in one value of state"] if packed else []
+        lines.append(f"shares of the keys, a task each at every trigger: {state.shares}")
+        if state.why_slow is not None:
+            lines.append(f"{state.why_slow}: {state.advice}")
+        until = "keep until the watermark passes what they are needed for, by " + ", ".join([*by, unit])
+        return Step(until, (how, *lines))

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.layout import KEY, KIND, TESTS
+from cetdsl.ir.layout import BUCKET, KEY, KIND, TESTS, UNTIL
 from cetdsl.ir.slots import WORK, InstancesSpec
+from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
 from cetdsl.kernels.enumerate.batches import join_blocks
 from cetdsl.kernels.enumerate.trends import EventRows
 from cetdsl.kernels.instances.detector import BLOCK_NUMBERS, Detector
@@ -69,8 +70,14 @@ def measure_stream(spec: InstancesSpec, batches: Iterator[pa.RecordBatch], chunk
 
 
 def _asking(spec: InstancesSpec) -> list[KernelSpec]:
-    """Whose windows are cut in each chunk: first those of all vertices together, and then those of other queries."""
-    return [spec.kernel, *(one.kernel for one in spec.walked)]
+    """Whose windows are cut in each chunk: first those of all vertices together, and then those of other queries.
+
+    Matches of vertices are found among all events of a key's time buckets, as by a span, and then put into windows.
+    """
+    windowing = spec.kernel.query.windowing
+    if windowing.kind == SLIDING:
+        windowing = Windowing(SPAN, windowing.length)
+    return [spec.kernel.with_query(windowing=windowing), *(one.kernel for one in spec.walked)]
 
 
 def _kinds_and_tests(spec: InstancesSpec, chunk: Chunk) -> tuple[Ints, Ints]:
@@ -82,6 +89,14 @@ def _kinds_and_tests(spec: InstancesSpec, chunk: Chunk) -> tuple[Ints, Ints]:
         kinds = integers(pc.fill_null(found, -1).cast(pa.int64()))
     words = [integers(chunk.column(name)) for name in layout.all_of(TESTS)]
     return kinds, np.array(words, dtype=np.int64).reshape(len(words), count)
+
+
+def _buckets(spec: KernelSpec, chunk: Chunk) -> tuple[Ints, Ints]:
+    """Of each key from when to when its time buckets are."""
+    first, last = BUCKET, UNTIL if spec.layout.has(UNTIL) else BUCKET
+    bucket, until = (integers(chunk.column(name))[chunk.events.segment_start[:-1]] for name in (first, last))
+    cut = spec.query.windowing.cut
+    return bucket * cut, (until + 1) * cut
 
 
 def _texts(texts: tuple[str, ...]) -> pa.Array:
@@ -98,6 +113,7 @@ class _Rows:
         kind = window_type(spec.kernel)
         self._window_type = pa.struct([pa.field(name, kind) for name in ("start", "end")])
         windows = {one.query: one.window or (0, 0) for one in spec.vertices if one.query >= 0}
+        self._in_buckets = spec.kernel.query.windowing.kind == SLIDING
         self._windows = np.array([windows.get(number, (0, 0)) for number in range(len(spec.queries))], dtype=np.int64)
 
     def of(self, chunk: Chunk, found: Iterator[tuple[int, Block]]) -> Columns:
@@ -149,14 +165,20 @@ class _Rows:
         return [self._names.take(from_numpy(query)), *shown, *columns, trend]
 
     def _places(self, chunk: Chunk, block: Block, query: Ints) -> tuple[Ints, pa.Array]:
-        """Each trend once for each window that holds all of it, and the windows; NULL where a query has none."""
+        """Each trend once for each window that holds all of it, and the windows; NULL where a query has none.
+
+        Of a stream these are windows that start within the time buckets of the key, which alone are answered now.
+        """
         time = chunk.events.time
         first, last = time[block.event[block.start[:-1]]], time[block.event[block.start[1:] - 1]]
         length, slide = self._windows[query].T
         slides = slide > 0
         step = np.where(slides, slide, 1)
         lowest, highest = (last - length) // step + 1, first // step
-        copies = np.where(slides, highest - lowest + 1, 1)
+        if self._in_buckets:
+            begin, end = (bound[block.slice] for bound in _buckets(self._spec.kernel, chunk))
+            lowest, highest = np.maximum(lowest, -(-begin // step)), np.minimum(highest, -(-end // step) - 1)
+        copies = np.where(slides, np.maximum(highest - lowest + 1, 0), 1)
         row = np.repeat(np.arange(len(query)), copies)
         within = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
         start = (lowest[row] + within) * step[row]

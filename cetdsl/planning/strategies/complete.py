@@ -45,6 +45,7 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.expressions import Aggregate, Length, strip
 from cetdsl.pattern.nodes import And
+from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.pivots import always_first, joint_pivot
@@ -65,7 +66,10 @@ DEFINITION_BYTES = 2**30
 
 @attrs.frozen
 class CompleteRequest:
-    """The complete trends; or all, if ``completeness`` is ``"all"`` (not ``"maximal"`` or ``"ends"``)."""
+    """The complete trends; or all, if ``completeness`` is ``"all"`` (not ``"maximal"`` or ``"ends"``).
+
+    If a group has more events than a worker has room for, these are ``exceeded``.
+    """
 
     resolved: ResolvedQuery
     completeness: str
@@ -73,6 +77,7 @@ class CompleteRequest:
     columns: tuple[str, ...]
     limit: int | None
     compiled: tuple[Compiled, ...]
+    exceeded: int | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.completeness != ALL and isinstance(self.resolved.query.pattern, And):
@@ -298,6 +303,8 @@ def _told(reason: str | None, built: BuildGraph) -> str | None:
 
 def fits_joins(request: CompleteRequest) -> bool:
     """Whether Spark's joins can list, count and draw trends without any task that holds a group."""
+    if request.resolved.query.matching != ANY:
+        return False  # a path may skip any event
     built = _build(request)
     return not isinstance(built, Declined) and built.spec.query.why_not_joined is None
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable, Sequence
 
 import attrs
 
+from cetdsl.analysis.checks import MAX_STREAM_OVERLAP
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import UnsupportedQuery
+from cetdsl.errors import StreamingNotSupported, UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, closed_apart, cut_into, overlaps
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, closed_apart, cut_into, overlap, overlaps
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import has_sides_apart, is_joint, sides
@@ -114,6 +116,44 @@ def windowing_of(window: Window | None, is_stream: bool = False) -> Windowing:
     if window.slide is None:
         return in_buckets(Windowing(SPAN, length), is_stream)
     return in_buckets(Windowing(SLIDING, length, window.slide.amount), is_stream)
+
+
+def read_together(source: Source) -> Hashable:
+    """Returns what sources agree in whose events many queries can read in one pass.
+
+    On a stream they agree in their windows, too: if those of several lengths were closed together, each answer would
+    wait for the longest, and events would be kept for as many windows as all slides together have. Where any query may
+    go on with what is kept, there is one way to keep it.
+    """
+    windowing = source.windowing
+    in_windows = windowing if source.is_stream and not source.state.whole else windowing.kind == WHOLE
+    return frozenset(source.keys), source.tie_break, in_windows
+
+
+def common_windowing(windowings: Sequence[Windowing], is_stream: bool) -> Windowing:
+    """Returns windows, or spans, and time buckets that hold those of all queries of a pass.
+
+    Raises
+    ------
+    StreamingNotSupported
+        If they put each event of a stream into too many windows.
+    """
+    if len(set(windowings)) == 1:
+        return windowings[0]
+    if windowings[0].kind == WHOLE:
+        return Windowing(WHOLE)
+    longest = max(windowing.length for windowing in windowings)
+    if any(windowing.kind == SPAN for windowing in windowings):
+        return in_buckets(Windowing(SPAN, longest), is_stream)
+    common = Windowing(SLIDING, longest, math.gcd(*(windowing.slide for windowing in windowings)))
+    if is_stream and overlap(common) > MAX_STREAM_OVERLAP:
+        raise StreamingNotSupported(
+            "the queries cannot come and go: cut alike, by the longest WITHIN and the greatest common divisor of all "
+            f"SLIDE, their windows put each event into {overlap(common):,}, and at most {MAX_STREAM_OVERLAP} are "
+            "answered",
+            hint="take slides that divide each other, or leave keep= away",
+        )
+    return in_buckets(common, is_stream)
 
 
 def in_buckets(windowing: Windowing, is_stream: bool) -> Windowing:

@@ -1,0 +1,66 @@
+"""In how many ways paths lead to an event: exact numbers, doubles or logarithms, added up by Spark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.errors import CountOverflow
+from cetdsl.execution.expressions import raised
+
+#: The type of exact numbers.
+EXACT = "decimal(38,0)"
+#: Numbers of which no two differ by a greater power of two are added up as doubles, relative to that power.
+_SCALE = 512
+
+
+def one_way(number: str) -> Column:
+    """One way, as the form of a count carries it: an exact number, a double, or for ``"log2"`` a logarithm."""
+    if number == "log2":
+        return F.lit(0.0)
+    return F.lit(1).cast("double" if number == "double" else EXACT)
+
+
+def summed(rows: DataFrame, by: Sequence[str], number: str, ways: Column | None = None) -> DataFrame:
+    """Adds up the ``ways`` of rows that agree in columns, NULL if all are, beside the number of these rows, ``size``.
+
+    A sum beyond what its form can say is an error.
+    """
+    rows, size = rows.withColumn("ways", F.col("ways") if ways is None else ways), F.count("*").alias("size")
+    if number != "log2":
+        return rows.groupBy(*by).agg(size, _total(F.col("ways"), number).alias("ways"))
+    scaled = rows.withColumn("scale", F.floor(F.col("ways") / _SCALE) * _SCALE)
+    parts = scaled.groupBy(*by, "scale").agg(
+        size, F.sum(F.pow(F.lit(2.0), F.col("ways") - F.col("scale"))).alias("part")
+    )
+    logs = F.array_sort(F.collect_list(F.log2("part") + F.col("scale")))
+    return parts.groupBy(*by).agg(
+        F.sum("size").alias("size"), F.aggregate(logs, F.lit(None).cast("double"), _added).alias("ways")
+    )
+
+
+def _added(less: Column, more: Column) -> Column:
+    """The logarithm of a sum, by logarithms of which the first may be NULL and is not the greater one."""
+    return F.coalesce(more + F.log1p(F.pow(F.lit(2.0), less - more)) / math.log(2), more)
+
+
+def _total(ways: Column, number: str) -> Column:
+    """The sum of exact numbers or of doubles, NULL if there are none; an error beyond what these can say."""
+    if number == "double":
+        sum_: Any = F.sum(ways)
+        return F.when(sum_ != math.inf, sum_).when(sum_ == math.inf, _beyond("the range of doubles", number, "double"))
+    return F.when(F.count(ways) > 0, F.coalesce(F.try_sum(ways), _beyond("38 digits", number, EXACT)))
+
+
+def _beyond(most: str, number: str, kind: str) -> Column:
+    others = "number='log2'" if number == "double" else "number='double' or number='log2'"
+    return raised(
+        CountOverflow,
+        f"a number of trends is beyond {most}, all that joins can count as number={number!r}",
+        hint=f"use {others}, or give the Python workers memory for the group, whose trends a task counts to any number",
+        kind=kind,
+    )
