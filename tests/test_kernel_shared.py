@@ -20,12 +20,23 @@ from cetdsl.ir.windowing import Windowing
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.numbers.scaled import from_scaled
 from cetdsl.kernels.shared import calibration
-from cetdsl.kernels.shared.benefit import FIXED, Bursts, Load, Prices, decide_as_published, shared_cost, unshared_cost
+from cetdsl.kernels.shared.benefit import (
+    FIXED,
+    Bursts,
+    Load,
+    Prices,
+    Rates,
+    decide,
+    decide_as_published,
+    shared_cost,
+    unshared_cost,
+    work_of,
+)
 from cetdsl.kernels.shared.bursts import DEVIATIONS, frame_of, survey
 from cetdsl.kernels.shared.decider import predecessors
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator
 from cetdsl.kernels.shared.operations import NEVER as UNSHARED
-from cetdsl.kernels.shared.operations import SHARED
+from cetdsl.kernels.shared.operations import OWN, SHARED
 from cetdsl.kernels.shared.template import merge_machines
 from cetdsl.kernels.vocabulary import Events
 from cetdsl.kernels.wire.values import ValueColumn
@@ -172,6 +183,7 @@ def test_decisions_of_many_variants_are_made_for_many_events() -> None:
         specs = [query("SEQ(A, B+)", {"A": 0, "B": 1 + v}, "double", windowing, (TRENDS,)) for v in range(variants)]
         got, alone, metrics = answers(specs, found, [], "dynamic", {1 + v: 1 for v in range(variants)})
         assert metrics.decisions == variants * -(-70 // bursts)
+        assert (metrics.together + metrics.alone).tolist() == [70] * variants
         assert all(one.scaled[0].tolist() == other.scaled[0].tolist() for one, other in zip(got, alone, strict=True))
 
 
@@ -270,17 +282,8 @@ def test_published_decisions_with_a_search_for_places() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_the_chosen_queries_cost_least_of_all_sets(seed: int) -> None:
     """Plans that the two pruning principles leave out are no better, where what the proofs assume holds."""
-    choose = random.Random(seed)
-    variants = choose.randint(2, 6)
-    bits = {f"B{v}": v for v in range(variants)}
-    deviating = [choose.choice([0.0, 0.0, 0.02, 0.5]) for _ in range(variants)]
-    mask = [sum(1 << v for v in range(variants) if choose.random() >= deviating[v]) or 1 for _ in range(200)]
-    specs = [query(f"B{v}+", bits, "double", Windowing(), (TRENDS,)) for v in range(variants)]
-    template = merge_machines(specs, dict.fromkeys(bits.values(), 0))
-    found = events(mask, list(range(200)))
-    slices = cut_slices(Windowing(), found.segment_start, found.time, np.zeros(1), True, NEVER)
-    frame = frame_of(template, [slices], 900)
-    seen = survey(template, frame, found, 1_000)
+    variants = random.Random(seed).randint(2, 6)
+    template, frame, seen = one_stretch(seed, variants)
     load = Load(frame.columns, frame.columns, predecessors(template), 0)
     decisions, _ = decide_as_published(template, frame, load, seen, seed % 2 == 0)
     own = seen.of_variant[0, :, DEVIATIONS]
@@ -294,6 +297,48 @@ def test_the_chosen_queries_cost_least_of_all_sets(seed: int) -> None:
     chosen = tuple(v for v in range(variants) if decisions.mode[0, v] == SHARED)
     sets = [s for size in range(variants + 1) for s in itertools.combinations(range(variants), size)]
     assert cost(chosen) <= min(map(cost, sets)) * (1 + 1e-9)
+
+
+def test_the_chosen_modes_cost_least_under_measured_prices() -> None:
+    """Of all ways to share, to have an own graphlet, or none; and each of them is best somewhere."""
+    best = set()
+    for seed in range(40):
+        choose = random.Random(seed)
+        template, frame, seen = one_stretch(seed, choose.randint(2, 5))
+        cells = frame.columns * np.array([choose.choice([1, 1, 4, 40]) for _ in frame.columns])
+        load = Load(frame.columns, cells, predecessors(template), choose.choice([0, 2]))
+        rates = Rates(*(price * choose.choice([0.01, 0.1, 1.0, 10.0]) for price in choose.choice(FIXED[1:])))
+        of_all = np.zeros_like(seen.of_variant)
+        common = work_of(template, load, seen._replace(of_variant=of_all), SHARED) @ rates
+        cost = np.zeros((template.variants, 3))
+        for v, mode in itertools.product(range(template.variants), (SHARED, OWN, UNSHARED)):
+            of_one = of_all.copy()
+            of_one[:, v] = seen.of_variant[:, v]
+            cost[v, mode] = work_of(template, load, seen._replace(of_variant=of_one), mode) @ rates
+        cost[:, SHARED] -= common
+
+        def total(modes: Any, cost: Any = cost, common: float = common) -> float:
+            return cost[range(len(cost)), list(modes)].sum() + (common if SHARED in modes else 0.0)
+
+        chosen = tuple(decide(template, load, seen, rates).mode[0].tolist())
+        least = min(map(total, itertools.product((SHARED, OWN, UNSHARED), repeat=template.variants)))
+        assert total(chosen) <= least * (1 + 1e-9)
+        best |= set(chosen)
+    assert best == {SHARED, OWN, UNSHARED}
+
+
+def one_stretch(seed: int, variants: int) -> tuple[Any, Any, Any]:
+    """Template, frame and survey of 200 events of one burst, some of which some variants do not take."""
+    choose = random.Random(seed + 1_000)
+    bits = {f"B{v}": v for v in range(variants)}
+    deviating = [choose.choice([0.0, 0.0, 0.02, 0.5]) for _ in range(variants)]
+    mask = [sum(1 << v for v in range(variants) if choose.random() >= deviating[v]) or 1 for _ in range(200)]
+    specs = [query(f"B{v}+", bits, "double", Windowing(), (TRENDS,)) for v in range(variants)]
+    template = merge_machines(specs, dict.fromkeys(bits.values(), 0))
+    found = events(mask, list(range(200)))
+    slices = cut_slices(Windowing(), found.segment_start, found.time, np.zeros(1), True, NEVER)
+    frame = frame_of(template, [slices], 900)
+    return template, frame, survey(template, frame, found, 1_000)
 
 
 def test_prices_explain_what_workloads_take() -> None:

@@ -262,7 +262,19 @@ def test_metrics_have_one_row_per_task_and_set(figure_4: Any) -> None:
     assert all(row.queries == ["q1", "q2"] for row in rows)
     assert sum(row.bursts for row in rows) == 4  # two bursts of B per key
     assert sum(row.snapshots for row in rows) >= 4
+    assert [sum(row.together[name] for row in rows) for name in texts] == [4, 4]
+    assert all(set(row.alone.values()) == {0} for row in rows)
     assert figure_4.patterns(texts, time="t", sharing="never").metrics().agg({"shared": "sum"}).first()[0] in (None, 0)
+
+
+@pytest.mark.classic
+def test_explain_says_of_how_many_bursts_each_query_shared(spark: Any) -> None:
+    """Each event of B is a burst of its own, over which snapshots of two queries do not pay."""
+    df = spark.createDataFrame([(t, "AB"[t % 2]) for t in range(20)], "t int, type string")
+    texts = {"q1": "RETURN COUNT(*) PATTERN SEQ(A, B+)", "q2": "RETURN COUNT(*), SUM(B.t) PATTERN SEQ(C, B+)"}
+    for sharing, said in (("dynamic", "0 of 10 bursts: alone they cost less"), ("always", "10 of 10 bursts")):
+        text = str(df.patterns(texts, time="t", sharing=sharing).explain(measured=True))
+        assert re.findall(r"^(q\d) shared +(.*)$", text, re.M) == [("q1", said), ("q2", said)]
 
 
 #: Queries of which some share, and some may not.

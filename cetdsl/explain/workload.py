@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cetdsl.analysis.resolve import ResolvedQuery
@@ -74,6 +75,7 @@ def _metrics_view(metrics: Mapping[str, Any]) -> PlanView:
         ("queries", some(metrics["queries"])),
         ("evaluated by themselves", f"{metrics['unshared']:,}"),
         *((f"{name} alone", reason) for name, reason in sorted(apart.items())),
+        *_bursts_of(metrics),
         ("bursts", f"{metrics['bursts']:,}"),
         ("shared graphlets", f"{metrics['shared']:,}"),
         ("split graphlets", f"{metrics['split']:,}"),
@@ -83,6 +85,21 @@ def _metrics_view(metrics: Mapping[str, Any]) -> PlanView:
         ("time", f"{metrics['seconds']:.3f} s in the kernel, {deciding:.2%} of it spent deciding"),
     ]
     return PlanView("metrics", facts=tuple(facts))
+
+
+def _bursts_of(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Says of each query how many of the bursts of its Kleene patterns it shared, over all tasks."""
+    together, alone = Counter[str](), Counter[str]()
+    for total, name in ((together, "together"), (alone, "alone")):
+        for of_task in metrics[name]:
+            total.update(of_task)
+    for name in metrics["queries"]:
+        if of_query := together[name] + alone[name]:
+            said = f"{together[name]:,} of {of_query:,} bursts"
+            yield (
+                f"{name} shared",
+                said if together[name] or not metrics["decisions"] else f"{said}: alone they cost less",
+            )
 
 
 def template_view(sharable: SharableSet, queries: Mapping[str, ResolvedQuery]) -> PlanView:

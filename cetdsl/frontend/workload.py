@@ -456,7 +456,9 @@ class Workload:
             graphlets that were ``shared``, and ``split`` ones of a query's own; ``splits`` and ``merges``, how often
             the decision flipped; ``snapshots`` of graphlets and ``event_snapshots`` of events that were not for all;
             events whose coefficients were ``propagated`` for several queries at once; ``decisions``; seconds spent
-            ``deciding``, and ``seconds`` in the kernel. ``apart`` says of each of the queries that did not share why.
+            ``deciding``, and ``seconds`` in the kernel. By query, ``together`` and ``alone`` are the bursts of its
+            Kleene patterns that were propagated with another query, and those that were not, as that cost less or was
+            asked for; ``apart`` says of each of the queries that could not share why.
         """
         refuse_streaming(self._df, _MEASURED)
         rows = self._answered(number).metrics()
@@ -509,9 +511,10 @@ class Workload:
         sets: list[dict[str, Any]] = []
         if measured:
             metrics = self.metrics(number)
-            names = [name for name in metrics.columns if name not in ("queries", "apart")]
+            by_query = ("together", "alone", "apart")
+            names = [name for name in metrics.columns if name not in ("queries", *by_query)]
             totals = [(F.max if name == "unshared" else F.sum)(name).alias(name) for name in names]
-            totals.append(F.collect_list("apart").alias("apart"))
+            totals += [F.collect_list(name).alias(name) for name in by_query]
             with recovering():
                 sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
         plan = self._plan(number)
@@ -541,7 +544,7 @@ _SHARING_OF_TRENDS = ("dynamic", "never")
 METRICS = (
     "queries array<string>, unshared bigint, bursts bigint, shared bigint, split bigint, splits bigint, merges bigint, "
     "snapshots bigint, event_snapshots bigint, propagated bigint, decisions bigint, deciding double, seconds double, "
-    "apart map<string,string>"
+    "together map<string,bigint>, alone map<string,bigint>, apart map<string,string>"
 )
 
 

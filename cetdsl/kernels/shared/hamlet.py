@@ -69,6 +69,9 @@ class Metrics(NamedTuple):
     #: Seconds spent on decisions, and in all.
     deciding: float = 0.0
     seconds: float = 0.0
+    #: By query, the bursts over which it was propagated with another query, and those over which it was not.
+    together: Ints | int = 0
+    alone: Ints | int = 0
 
     def plus(self, other: Metrics) -> Metrics:
         """Returns the metrics of two calls together: sums, but for the numbers of queries."""
@@ -133,7 +136,7 @@ class WorkloadEvaluator:
                 decider = Decider(specs, template, self.sharing, deviations, self.cost_model, self.prices)
                 self._sets[members] = SharedSet(specs, template, decider)
             answers, done = self._sets[members].evaluate(events, columns, [slices[q] for q in members])
-            metrics = metrics.plus(done)
+            metrics = metrics.plus(self._by_number(members, done))
             found = dict(zip(members, answers))
         for q, spec in enumerate(self.specs):
             if q not in found:
@@ -141,6 +144,12 @@ class WorkloadEvaluator:
         self._add_extremes(found, members, events, columns, slices)
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
         return [found[q] for q in range(len(self.specs))], metrics
+
+    def _by_number(self, members: tuple[int, ...], metrics: Metrics) -> Metrics:
+        """Returns the metrics of the members, with numbers for each of all queries."""
+        together, alone = np.zeros((2, len(self.specs)), dtype=np.int64)
+        together[list(members)], alone[list(members)] = metrics.together, metrics.alone
+        return metrics._replace(together=together, alone=alone)
 
     def _add_extremes(
         self,
@@ -180,6 +189,9 @@ class SharedSet:
 
     def __init__(self, specs: Sequence[KernelSpec], template: Template, decider: Decider) -> None:
         self.specs, self.template, self.decider = specs, template, decider
+        #: Whether a query has a variant.
+        self.has = np.zeros((len(specs), template.variants), dtype=np.int64)
+        self.has[template.query[: template.repeating], template.variant] = 1
 
     def evaluate(
         self, events: Events, columns: list[ValueColumn], slices: list[Slices]
@@ -193,13 +205,18 @@ class SharedSet:
         tape = write_tape(self.template, frame, events, seen, decisions.mode)
         passes = TapePasses(self.template, frame, events, seen, tape, columns, slices)
         values = Player(self.specs, columns, slices).values(passes, frame.long[passes.island])
-        return values, _metrics(self.template, frame, seen, decisions, deciding)
+        return values, _metrics(self.template, self.has, frame, seen, decisions, deciding)
 
 
-def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decisions, deciding: float) -> Metrics:
+def _metrics(
+    template: Template, has: Ints, frame: Frame, seen: Survey, decisions: Decisions, deciding: float
+) -> Metrics:
     mode = decisions.mode
     bursts = seen.bursts[:, template.family]
     some = np.logical_or.reduceat(mode == SHARED, template.family_start[:-1], axis=1)
+    queries = has.sum(axis=0)
+    sharing = np.add.reduceat((mode == SHARED) * queries, template.family_start[:-1], axis=1)[:, template.family]
+    with_others = np.where(mode == SHARED, sharing, (mode == OWN) * queries) > 1
     return Metrics(
         queries=len(template.window),
         bursts=int(seen.bursts.sum()),
@@ -212,4 +229,6 @@ def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decision
         propagated=int(seen.events[some].sum() + seen.of_variant[:, :, BOUND][mode == OWN].sum()),
         decisions=decisions.made,
         deciding=deciding,
+        together=has @ (bursts * with_others).sum(axis=0),
+        alone=has @ (bursts * ~with_others).sum(axis=0),
     )

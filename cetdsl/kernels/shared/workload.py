@@ -223,7 +223,15 @@ class QuerySet:
         apart = {name: reason for name in names if (reason := workload.reasons[workload.names.index(name)]) is not None}
         if self._shared is not None:
             apart |= {names[q]: INFINITE for q in self._shared.infinite}
-        return json.dumps({**self.metrics._asdict(), "queries": names, "apart": apart})
+        of_queries = {
+            "together": self._by_name(names, self.metrics.together),
+            "alone": self._by_name(names, self.metrics.alone),
+        }
+        return json.dumps({**self.metrics._asdict(), "queries": names, **of_queries, "apart": apart})
+
+    def _by_name(self, names: list[str], numbers: Ints | int) -> dict[str, int]:
+        """Returns numbers by query, where there are such."""
+        return {} if isinstance(numbers, int) else dict(zip(names, numbers.tolist(), strict=True))
 
 
 def merge_workload(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
