@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 ORIGIN = 1_704_060_000
 #: Seconds between two events of a key, so 100 of them fall into an hour.
 STEP = 36
+#: The columns of :meth:`Events.text_keys` that are its keys.
+TEXT_KEYS = ("country", "branch", "account")
 #: An A and seven B in turn; see :func:`trends_events`.
 TRENDS_CYCLE = 8
 
@@ -43,6 +45,24 @@ class Events:
     def many_keys(self) -> DataFrame:
         """5 million events in 10,000 keys, 20 % A and 80 % B."""
         return self._kept("many-keys", 500 * self.scaled(10_000), self.scaled(10_000))
+
+    def few_keys(self) -> DataFrame:
+        """5 million events in 1,000 keys, 20 % A and 80 % B."""
+        return self._kept("few-keys", 5_000 * self.scaled(1_000), self.scaled(1_000))
+
+    def text_keys(self) -> DataFrame:
+        """As :meth:`many_keys`, with three texts for each key and a number for each event; see :data:`TEXT_KEYS`."""
+        keys, key = self.scaled(10_000), F.col("key")
+        parts = (key % 20, F.floor(key / 20) % 25, F.floor(key / 500))
+        texts = [F.format_string(f"{name} %03d", part).alias(name) for name, part in zip(TEXT_KEYS, parts, strict=True)]
+        number = F.xxhash64("key", "time").alias("number")
+        return self.saved(
+            f"text-keys-{500 * keys}", lambda: self.many_keys().select(*texts, number, "time", "type", "price")
+        )
+
+    def made(self, count: int) -> DataFrame:
+        """So many events of 10,000 keys, 20 % A and 80 % B, made as they are read."""
+        return self._made(count, self.scaled(10_000), F.lit(None), STEP)
 
     def kept_live(self, name: str, count: int, keys: int) -> DataFrame:
         """So many events of some keys, as those of :meth:`many_keys`."""
@@ -123,25 +143,25 @@ class Events:
     def _kept(
         self, name: str, count: int, keys: int, only_b: bool = False, cycle: bool = False, step: float = STEP
     ) -> DataFrame:
-        number = F.col("id")
-        place, micros = F.floor(number / keys), round(step * 1_000_000)
         if only_b:
             is_a = F.lit(False)
         elif cycle:
-            is_a = place == 0
+            is_a = F.floor(F.col("id") / keys) == 0
         else:
-            is_a = _uniform(number, 1) < 0.2
-        return self.saved(
-            f"{name}-{count}",
-            lambda: self.spark.range(0, count, 1, 8).select(
-                (number % keys).alias("key"),
-                # Within its own step, so the events of a key are evenly spread but at uneven distances.
-                F.timestamp_micros(F.lit(ORIGIN * 1_000_000) + place * micros + _whole(number, 2, micros)).alias(
-                    "time"
-                ),
-                F.when(is_a, "A").otherwise("B").alias("type"),
-                (_uniform(number, 3) * 100).alias("price"),
-            ),
+            is_a = F.lit(None)
+        return self.saved(f"{name}-{count}", lambda: self._made(count, keys, is_a, step))
+
+    def _made(self, count: int, keys: int, is_a: Column, step: float) -> DataFrame:
+        """So many events; a fifth of them are an A where ``is_a`` is NULL."""
+        number = F.col("id")
+        place, micros = F.floor(number / keys), round(step * 1_000_000)
+        # Within its own step, so the events of a key are evenly spread but at uneven distances.
+        time = F.timestamp_micros(F.lit(ORIGIN * 1_000_000) + place * micros + _whole(number, 2, micros))
+        return self.spark.range(0, count, 1, 8).select(
+            (number % keys).alias("key"),
+            time.alias("time"),
+            F.when(F.coalesce(is_a, _uniform(number, 1) < 0.2), "A").otherwise("B").alias("type"),
+            (_uniform(number, 3) * 100).alias("price"),
         )
 
     def saved(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:

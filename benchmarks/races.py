@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import attrs
 import pyarrow as pa
-from events import Events
+from events import TEXT_KEYS, Events
 from measure import seconds, take_turns
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,7 +27,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
-from cetdsl.execution.compat import function_names, schema_of
+from cetdsl.execution import exchange as exchanges
+from cetdsl.execution.compat import bytes_of, function_names, schema_of
 from cetdsl.execution.operators import execute, run
 from cetdsl.ir.operators import Operator, Propagate, Scan
 from cetdsl.ir.sorting import AS_USUAL, KERNEL, RUNS, SPARK, AskedSort
@@ -59,19 +61,21 @@ class Verdict(NamedTuple):
     limit: float | None
 
 
-def floor(df: DataFrame, value: Column) -> Callable[[], None]:
+def floor(
+    df: DataFrame, value: Column, keys: Sequence[str] = ("key",), order: Sequence[str] = ("time",)
+) -> Callable[[], None]:
     """Reads the columns, shuffles by key, sorts by key and time and sums one column: what any answer has to do.
 
     The column is a double, whose sum depends on the order of rows, so that Spark cannot leave the sort out.
     """
 
     def once() -> DataFrame:
-        rows = df.select("key", "time", value.alias("value"))
-        return rows.repartition("key").sortWithinPartitions("key", "time").agg(F.sum("value"))
+        rows = df.select(*keys, *order, value.alias("value"))
+        return rows.repartition(*keys).sortWithinPartitions(*keys, *order).agg(F.sum("value"))
 
     with contextlib.redirect_stdout(io.StringIO()) as plan:
         once().explain()
-    if "Sort [key" not in plan.getvalue() or "Exchange hashpartitioning(key" not in plan.getvalue():
+    if f"Sort [{keys[0]}" not in plan.getvalue() or f"Exchange hashpartitioning({keys[0]}" not in plan.getvalue():
         raise RuntimeError(f"Spark's optimizer took the sort or the shuffle out of the floor:\n{plan.getvalue()}")
     return lambda: discard(once())
 
@@ -92,8 +96,9 @@ def decide(
     """The plan, with the planner's choice or with a given engine."""
     binding = Binding("time", (), sort=sort)
     resolved, _ = rewrite(analyse(query.node, schema_of(df), binding, known_functions=function_names()))
-    more = () if strategies is None else (strategies,)
-    return plan_aggregate(resolved, (("count", Aggregate("count")),), number, *more)
+    given = {} if strategies is None else {"strategies": strategies}
+    size = partial(bytes_of, df, resolved.columns)
+    return plan_aggregate(resolved, (("count", Aggregate("count")),), number, bytes_read=size, **given)
 
 
 def count_by(df: DataFrame, query: Any, number: str, strategy: Any, sort: AskedSort = AS_USUAL) -> DataFrame:
@@ -103,13 +108,19 @@ def count_by(df: DataFrame, query: Any, number: str, strategy: Any, sort: AskedS
 
 def fingerprint(answer: DataFrame) -> tuple[int, float]:
     """Number of rows and the sum of the counts' logarithms: equal for engines that agree."""
-    size, total = answer.select(F.log2(F.col("count").cast("double")).alias("x")).agg(F.count("x"), F.sum("x")).first()
+    return _summed(answer, F.log2(F.col("count").cast("double")))
+
+
+def _summed(answer: DataFrame, term: Column) -> tuple[int, float]:
+    size, total = answer.select(term.alias("x")).agg(F.count("x"), F.sum("x")).first() or (0, 0.0)
     return size, total or 0.0
 
 
-def agree(answers: dict[str, DataFrame]) -> Result:
-    """Raises unless all answers are the same; gives the number of their rows."""
-    prints = {name: fingerprint(answer) for name, answer in answers.items()}
+def agree(answers: dict[str, DataFrame], *, logarithms: bool = False) -> Result:
+    """Raises unless all answers, or their ``logarithms``, are the same; gives the number of their rows."""
+    prints = {
+        name: _summed(answer, F.col("count")) if logarithms else fingerprint(answer) for name, answer in answers.items()
+    }
     size, total = next(iter(prints.values()))
     for name, (rows, logarithms) in prints.items():
         if rows != size or not math.isclose(logarithms, total, rel_tol=1e-9):
@@ -148,42 +159,9 @@ def _rounded(value: float) -> float:
 # ------------------------------------------------------------------------------------------------- the races
 
 
-def sequence(events: Events, runs: int) -> Result:
-    df = events.many_keys()
-    answers = {
-        "fold": lambda: count_by(df, AFTER_A, "double", fold),
-        "kernel": lambda: count_by(df, AFTER_A, "double", kernel),
-    }
-    actions = {"floor": floor(df, (F.col("type") == "B").cast("double"))}
-    actions |= {name: lambda answer=answer: discard(answer()) for name, answer in answers.items()}
-    measured = take_turns(actions, runs)
-    chosen = decide(df, AFTER_A, "double").strategy
-    verdicts = [
-        Verdict(f"SEQ(A, B+), {name}{' (the planner’s choice)' if name == chosen else ''}", name, "floor", 1.5)
-        for name in answers
-    ]
-    check = agree({name: answer() for name, answer in answers.items()})
-    return result("5 million events, 10,000 keys, double", measured, verdicts, **check)
-
-
-def rising(events: Events, runs: int) -> Result:
-    df = events.many_keys()
-    query = RISING.group_by("key")
-    actions = {
-        # All rows are shuffled, although a query of B alone drops the others: the floor knows of no query.
-        "floor": floor(df, F.when(F.col("type") == "B", F.col("price")).otherwise(0.0)),
-        "rising": lambda: discard(count(df, query, "double")),
-    }
-    measured = take_turns(actions, runs)
-    chosen = decide(df, query, "double").strategy
-    verdicts = [Verdict(f"B+ with increasing price, {chosen}", "rising", "floor", 2)]
-    check = agree({"double": count(df, query, "double"), "decimal": count(df, query, "decimal")})
-    return result("5 million events, 10,000 keys, double", measured, verdicts, **check)
-
-
 def sorting(events: Events, runs: int) -> Result:
-    """Both queries, with each sort, over rows that come key by key in order of time and over rows in no order."""
-    queries = {"SEQ(A, B+)": AFTER_A, "B+ with increasing price": RISING.group_by("key")}
+    """Both queries as planned and with other sorts, over rows in order of time and over rows in no order."""
+    queries = {"SEQ(A, B+)": (AFTER_A, 0.95), "B+ with increasing price": (RISING.group_by("key"), 1.0)}
     sets = {"timestamps": events.many_keys(), "scattered bigints": events.scattered()}
     actions: dict[str, Callable[[], None]] = {}
     answers: dict[str, dict[str, Callable[[], DataFrame]]] = {}
@@ -191,17 +169,166 @@ def sorting(events: Events, runs: int) -> Result:
     for place, df in sets.items():
         against = f"floor, {place}"
         actions[against] = floor(df, (F.col("type") == "B").cast("double"))
-        for text, query in queries.items():
-            same = answers[f"{text}, {place}"] = {}
-            for sorter in (SPARK, KERNEL, RUNS):
-                name = f"{text}, {place}, sorted by {sorter}"
-                same[name] = partial(count_by, df, query, "double", kernel, AskedSort(sorter))
-                actions[name] = lambda answer=same[name]: discard(answer())
-                limit = 0.95 if query is AFTER_A else 1.0
-                verdicts.append(Verdict(name, name, against, limit if sorter == RUNS else None))
+        for text, (query, limit) in queries.items():
+            same = answers[f"{text}, {place}"] = {"as planned": partial(count, df, query, "double")}
+            for sorter in (SPARK, RUNS):
+                same[f"kernel, sorted by {sorter}"] = partial(count_by, df, query, "double", kernel, AskedSort(sorter))
+            if query is AFTER_A:
+                same["fold"] = partial(count_by, df, query, "double", fold)
+            for how, answer in same.items():
+                name = f"{text}, {place}, {how}"
+                actions[name] = lambda answer=answer: discard(answer())
+                verdicts.append(Verdict(name, name, against, limit if how == "as planned" else None))
     measured = take_turns(actions, runs)
     checks = [agree({name: answer() for name, answer in same.items()}) for same in answers.values()]
-    return result("5 million events, 10,000 keys, double, kernel", measured, verdicts, **checks[0])
+    return result("5 million events, 10,000 keys, double", measured, verdicts, **checks[0])
+
+
+def shapes(events: Events, runs: int) -> Result:
+    """``SEQ(A, B+)`` where keys are few and long, and where keys are texts and events have a tie-break."""
+    sets = {"1,000 keys": (events.few_keys(), ("key",), (), 0.8)}
+    sets["three text keys and a tie-break"] = (events.text_keys(), TEXT_KEYS, ("number",), 1.1)
+    actions, verdicts, rows = {}, [], 0
+    for name, (df, keys, ties, limit) in sets.items():
+        value = (F.col("type") == "B").cast("double")
+        actions[f"{name}, floor"] = floor(df, value, keys, ("time", *ties))
+        asked = cet.pattern(df, cet.seq(A, cet.kleene(B)).group_by(*keys), time="time", tie_break=ties or None)
+        actions[name] = lambda asked=asked: discard(asked.count_trends(number="log2"))
+        verdicts.append(Verdict(f"SEQ(A, B+), {name}", name, f"{name}, floor", limit))
+        answers = {
+            sort: cet.pattern(df, asked.query, time="time", tie_break=ties or None, sort=sort)
+            for sort in (SPARK, KERNEL)
+        }
+        rows = agree({sort: one.count_trends(number="log2") for sort, one in answers.items()}, logarithms=True)["rows"]
+    measured = take_turns(actions, runs)
+    return result("5 million events, log2", measured, verdicts, rows=rows)
+
+
+#: Numbers of events of the race ``scale``; time per event is to stay as it is from the second to the last.
+SCALES = (100_000, 10_000_000, 100_000_000)
+
+
+def scale(events: Events, runs: int) -> Result:
+    """``SEQ(A, B+)`` over events that are made as they are read, of 10,000 keys."""
+    actions = {}
+    for size in SCALES:
+        df = events.made(events.scaled(size))
+        actions[f"{size:,}"] = lambda df=df: discard(count(df, AFTER_A, "log2"))
+    *most, last = (f"{size:,}" for size in SCALES)
+    measured = take_turns({name: actions[name] for name in most}, runs)
+    measured |= take_turns({last: actions[last]}, 1)  # a minute each
+    for name, size in zip((*most, last), SCALES, strict=True):
+        per_event = {
+            figure: [taken / events.scaled(size) * 1e6 for taken in measured[name][figure]] for figure in _TAKEN
+        }
+        measured[f"{name}, each"] = {
+            **measured[name],
+            **per_event,
+            "median": statistics.median(per_event["seconds"]),
+            "processor_median": statistics.median(per_event["processor_seconds"]),
+        }
+    about = f"microseconds for each of {last} events, against each of {most[-1]}"
+    verdicts = [Verdict(about, f"{last}, each", f"{most[-1]}, each", 1.15)]
+    verdicts += [Verdict(f"{name} events", name, "", None) for name in (*most, last)]
+    return result("10,000 keys, 20 % A and 80 % B, made by spark.range as they are read; log2", measured, verdicts)
+
+
+_TAKEN = ("seconds", "processor_seconds")
+
+
+def elsewhere(events: Events, runs: int) -> Result:
+    """``SEQ(A, B+)`` against the floor in other kinds of sessions, each a process of its own."""
+    events.many_keys()
+    measured, verdicts, prints = {}, [], {}
+    for kind, master in SESSIONS.items():
+        told = child("against_floor", events, runs, os.cpu_count() or 2, master=master)
+        prints[kind] = tuple(told.pop("print"))
+        measured |= {f"{kind}, {name}": one for name, one in told.items()}
+        verdicts.append(Verdict(f"SEQ(A, B+), {kind}", f"{kind}, planned", f"{kind}, floor", None))
+    if len({rows for rows, _ in prints.values()}) > 1 or not all(
+        math.isclose(total, prints["local"][1], rel_tol=1e-9) for _, total in prints.values()
+    ):
+        raise RuntimeError(f"the answers differ: {prints}")
+    return result("5 million events, 10,000 keys, double", measured, verdicts, rows=prints["local"][0])
+
+
+#: Kinds of sessions, and how each is asked for; see ``run.session``.
+SESSIONS = {"local": "", "a cluster of two executors": "local-cluster[2,1,1024]", "Spark Connect": "connect"}
+
+
+def against_floor(events: Events, runs: int) -> Result:
+    df = events.many_keys()
+    actions = {"floor": floor(df, (F.col("type") == "B").cast("double"))}
+    actions["planned"] = lambda: discard(count(df, AFTER_A, "double"))
+    return {**take_turns(actions, runs), "print": fingerprint(count(df, AFTER_A, "double"))}
+
+
+def pipeline(events: Events, runs: int) -> Result:
+    """Where the seconds of ``SEQ(A, B+)`` go: the plan is run as far as each step, and one step farther each time."""
+    sets = {"timestamps": events.many_keys(), "scattered bigints": events.scattered()}
+    actions: dict[str, Callable[[], object]] = {}
+    for place, df in sets.items():
+        plan = decide(df, AFTER_A, "double", [kernel]).plan
+        actions |= {f"{step}, {place}": partial(discard_made, make) for step, make in steps_of(df, plan).items()}
+    measured = take_turns(actions, runs)
+    bars: dict[str, dict[str, float]] = {step: {} for step in STEPS}
+    for place in sets:
+        up_to = [0.0, *(measured[f"{step}, {place}"]["median"] for step in STEPS)]
+        for step, before, taken in zip(STEPS, up_to, up_to[1:]):
+            bars[step][place] = round(max(taken - before, 0.0), 3)
+    chart = {
+        "title": "Where the seconds of SEQ(A, B+) go",
+        "about": "Each part is how much longer the plan takes when it is run one step farther (medians).",
+        "x": "seconds",
+        "stacked": bars,
+    }
+    verdicts = [Verdict(name, name, "", None) for name in actions]
+    return result("5 million events, 10,000 keys, double", measured, verdicts, charts={"pipeline": chart})
+
+
+#: The steps of :func:`pipeline`.
+STEPS = ("read", "project and pack", "shuffle", "send to workers", "sort, kernel and answer")
+
+
+def steps_of(df: DataFrame, plan: Operator) -> dict[str, Callable[[], DataFrame]]:
+    """What makes the rows of a plan as far as each of the :data:`STEPS`."""
+    exchange = plan.children[0]
+    schema = "none int"
+
+    def shuffled() -> DataFrame:
+        return execute(df, exchange).data
+
+    def packed() -> DataFrame:
+        # Without the shuffle: the parcels of an exchange whose rows nobody moves.
+        with (
+            mock.patch.object(exchanges, "exchange", lambda rows, *_: rows),
+            mock.patch.object(exchanges, "in_batches", lambda rows, *_: rows),
+        ):
+            return shuffled()
+
+    def moved() -> DataFrame:
+        with mock.patch.object(exchanges, "in_batches", lambda rows, *_: rows):
+            return shuffled()
+
+    makers = (
+        lambda: df.select("key", "time", "type"),
+        packed,
+        moved,
+        lambda: shuffled().mapInArrow(_nothing, schema),
+        lambda: run(df, plan),
+    )
+    return dict(zip(STEPS, makers, strict=True))
+
+
+def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Takes all rows and gives none."""
+    for _ in batches:
+        pass
+    yield pa.RecordBatch.from_pylist([], pa.schema([("none", pa.int32())]))
+
+
+def discard_made(make: Callable[[], DataFrame]) -> None:
+    discard(make())
 
 
 def sliding(events: Events, runs: int) -> Result:
@@ -236,10 +363,12 @@ def exact(events: Events, runs: int) -> Result:
     measured = take_turns(actions, runs)
     strategy = {number: decide(df, query, number).strategy for number in ("double", "decimal", "string")}
     verdicts = [
-        Verdict(f"exact decimal, {strategy['decimal']}, against double, {strategy['double']}", "decimal", "double", 2),
-        Verdict(f"exact string, {strategy['string']}, against double, {strategy['double']}", "string", "double", 4),
-        Verdict("exact decimal, kernel, against double, kernel", "decimal by kernel", "double by kernel", 2),
-        Verdict(f"exact string, {strategy['string']}, against double, kernel", "string", "double by kernel", 4),
+        Verdict(
+            f"exact decimal, {strategy['decimal']}, against double, {strategy['double']}", "decimal", "double", 1.15
+        ),
+        Verdict(f"exact string, {strategy['string']}, against double, {strategy['double']}", "string", "double", 1.15),
+        Verdict("exact decimal, kernel, against double, kernel", "decimal by kernel", "double by kernel", 1.15),
+        Verdict(f"exact string, {strategy['string']}, against double, kernel", "string", "double by kernel", 1.15),
     ]
     check = agree({name: count(df, query, name) for name in ("double", "decimal", "string")})
     return result("5 million events, 1,000 keys, windows of 100 events", measured, verdicts, **check)
@@ -282,7 +411,7 @@ def trends(events: Events, runs: int) -> Result:
     if emitted().agg(size).first()[0] != bindings:
         raise RuntimeError("the floor does not emit as many bindings as trends() does")
     measured = take_turns({"floor": lambda: discard(emitted()), "trends": lambda: discard(listed())}, runs)
-    verdicts = [Verdict("trends() against only emitting arrays", "trends", "floor", 1.5)]
+    verdicts = [Verdict("trends() against only emitting arrays", "trends", "floor", 1.2)]
     return result(
         "SEQ(A, B+), 10 million bindings, all columns, noop sink", measured, verdicts, rows=rows, bindings=bindings
     )
@@ -385,9 +514,12 @@ def new_process() -> None:
     )
 
 
-def child(task: str, events: Events, runs: int, number: int, environment: dict[str, str] | None = None) -> Result:
+def child(
+    task: str, events: Events, runs: int, number: int, environment: dict[str, str] | None = None, master: str = ""
+) -> Result:
     """Runs one of :data:`CHILDREN` in a session of its own."""
     words = ["--child", task, "--cores", str(number), "--runs", str(runs), "--scale", str(events.scale)]
+    words += ["--master", master] if master else []
     command = [sys.executable, str(Path(__file__).parent / "run.py"), *words, "--data", str(events.folder)]
     done = subprocess.run(command, capture_output=True, text=True, env={**_own_environment(), **(environment or {})})
     if done.returncode:
@@ -407,5 +539,8 @@ def first(events: Events, runs: int) -> Result:
     return {"median": round(seconds(lambda: discard(count(df, RISING, "log2"))), 3)}
 
 
-RACES = {race.__name__: race for race in (sequence, rising, sorting, sliding, exact, growth, trends, cores, cold)}
-CHILDREN = {"first": first}
+RACES = {
+    race.__name__: race
+    for race in (sorting, shapes, pipeline, scale, elsewhere, sliding, exact, growth, trends, cores, cold)
+}
+CHILDREN = {"first": first, "against_floor": against_floor}

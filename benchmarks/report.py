@@ -105,7 +105,9 @@ def met(line: dict[str, Any]) -> bool | None:
 
 
 def _largest(results: dict[str, Any]) -> int:
-    return max(line["largest_worker_mb"] for race in results["races"].values() for line in race["verdicts"])
+    """The peak of the largest worker of any contestant, those that limits are against included."""
+    contestants = (one for race in results["races"].values() for one in race["measured"].values())
+    return max(one.get("largest_worker_mb", 0) for one in contestants)
 
 
 # ---------------------------------------------------------------------------------------------------- pictures
@@ -168,6 +170,10 @@ def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
         axes.plot(*zip(*points), label=name, marker="o", markersize=4)
     for name, points in chart.get("points", {}).items():
         axes.scatter(*zip(*points), label=name, s=14)
+    for name, parts in chart.get("stacked", {}).items():
+        begins = [sum(other[bar] for other in _before(chart["stacked"], name)) for bar in parts]
+        drawn = axes.barh(list(parts), list(parts.values()), left=begins, height=0.5, label=name)
+        axes.bar_label(drawn, [f"{value:.2f}" for value in parts.values()], label_type="center", color="white")
     groups = chart.get("bars", {})
     for number, (name, bars) in enumerate(groups.items()):
         places = [place + number / (len(groups) + 1) for place in range(len(bars))]
@@ -193,6 +199,11 @@ def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
     if chart.get("from_zero"):
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(_in_full)
+
+
+def _before(parts: dict[str, Any], name: str) -> list[Any]:
+    """The parts of stacked bars that stand before one."""
+    return list(parts.values())[: list(parts).index(name)]
 
 
 def _in_full(value: float, _: int) -> str:

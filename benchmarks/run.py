@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, help="where results go (by default here at scale 1, else nowhere)")
     parser.add_argument("--report", action="store_true", help="only write table and picture of results.json again")
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
+    parser.add_argument("--master", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     output = options.output or (HERE if options.scale == 1 or options.report else None)
     if options.report:
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     require_java()
     if options.child:
         keep_to(options.cores)
-    with folder(options.data) as data, folder(output) as kept, session(options.cores) as spark:
+    with folder(options.data) as data, folder(output) as kept, session(options.cores, options.master) as spark:
         events = Events(spark, data, options.scale, options.bars)
         if options.child:
             print(json.dumps(CHILDREN[options.child](events, options.runs)))
@@ -143,8 +144,11 @@ def keep_to(cores: int) -> None:
 
 
 @contextmanager
-def session(cores: int) -> Iterator[SparkSession]:
-    """One session for floors and candidates, as Spark sets it up, but for memory and noise."""
+def session(cores: int, master: str | None = None) -> Iterator[SparkSession]:
+    """One session for floors and candidates, as Spark sets it up, but for memory and noise.
+
+    ``master`` may be that of a cluster, or "connect" for a server of Spark Connect on this machine.
+    """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(
         filter(None, [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH")])
@@ -159,7 +163,14 @@ def session(cores: int) -> Iterator[SparkSession]:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
         }
-        builder = SparkSession.builder.master(f"local[{cores}]").appName("cetdsl-benchmarks")
+        settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
+        builder = SparkSession.builder.appName("cetdsl-benchmarks")
+        if master == "connect":
+            # Settings of the JVM reach the server that PySpark starts by its command line alone.
+            os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {settings['spark.driver.memory']} pyspark-shell"
+            builder = builder.remote(f"local[{cores}]")
+        else:
+            builder = builder.master(master or f"local[{cores}]")
         for name, value in settings.items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()

@@ -319,8 +319,8 @@ def workload(events: Events, runs: int) -> Result:
     # Fifty jobs take long, and vary less than one.
     measured |= take_turns({"one after another": alone(list(fifty_queries))}, min(runs, 2))
     verdicts = [
-        Verdict("50 queries in one pass, against a single one over two of the kinds", "workload", "single", 3),
-        Verdict("50 queries in one pass, against a single one over all their kinds", "workload", "wide", 3),
+        Verdict("50 queries in one pass, against a single one over two of the kinds", "workload", "single", 2),
+        Verdict("50 queries in one pass, against a single one over all their kinds", "workload", "wide", 2),
         Verdict("50 queries in one pass, against one after another", "workload", "one after another", 1 / 8),
     ]
     sums = {row["query"]: row["total"] for row in together().groupBy("query").agg(F.sum("n").alias("total")).collect()}

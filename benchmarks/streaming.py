@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from races import AFTER_A, Result, Verdict, agree, count, discard, result
 
 from cetdsl.execution.compat import ROCKSDB, STATE_STORE
+from cetdsl.frontend.watch import state_bytes
 
 #: Files of the races, how many of them a micro-batch reads, so that all cores do, and triggers of the steady stream.
 FILES, FILES_PER_TRIGGER, TRIGGERS = 32, 4, 200
@@ -63,14 +64,6 @@ def drain(events: DataFrame, ask: Callable[[DataFrame], DataFrame], into: str | 
             return [dict(progress) for progress in query.recentProgress]
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
-
-
-def state_bytes(progress: dict[str, Any]) -> int:
-    """What state holds after a micro-batch, over all operators: in memory by default, in its files by RocksDB."""
-    return sum(
-        operator["customMetrics"].get("rocksdbSstFileSize", operator["memoryUsedBytes"])
-        for operator in progress["stateOperators"]
-    )
 
 
 def workload(df: DataFrame) -> DataFrame:

@@ -42,14 +42,14 @@ def test_races_and_their_report(tmp_path: Path) -> None:
     bars = tmp_path / "bars.csv"
     bars.write_text("ticker,minute,open\n" + prices)
     of_plans = ["traffic", "bars", "keys", "orders", "anchors", "unlisted"]
-    races = run(tmp_path, ["sequence", *of_plans], "--scale", "0.01", "--bars", str(bars))
+    races = run(tmp_path, ["shapes", *of_plans], "--scale", "0.01", "--bars", str(bars))
 
-    assert [line["limit"] for line in races["sequence"]["verdicts"]] == [1.5, 1.5]
-    assert races["sequence"]["rows"] == 100
+    assert [line["limit"] for line in races["shapes"]["verdicts"]] == [0.8, 1.1]
+    assert races["shapes"]["rows"] == 100
     readme = (tmp_path / "README.md").read_text()
     assert readme.startswith("before")
     assert readme.endswith("after\n")
-    assert "SEQ(A, B+), kernel" in readme
+    assert "SEQ(A, B+), 1,000 keys" in readme
     assert "<svg" in (tmp_path / "results.svg").read_text()
 
     assert all(any(row["trends"] for row in races[name]["cells"]) for name in ("traffic", "bars"))

@@ -396,7 +396,7 @@ def _span_errors(word: str, span: Span, time: Field | None, unit: str | None) ->
         )
 
 
-#: A stream keeps an event once for each time bucket that needs it, so that many windows over each event take much room.
+#: A stream answers each window by itself when it closes, and keeps an event for each of them, or reads it for each.
 MAX_STREAM_OVERLAP = 64
 
 
@@ -411,7 +411,7 @@ def stream_errors(query: Query, time: Field | None, watermarks: Mapping[str, int
     elif window.slide is not None and window.length.amount > MAX_STREAM_OVERLAP * window.slide.amount:
         yield StreamingNotSupported(
             f"WITHIN {window.length} SLIDE {window.slide} puts each event into more than {MAX_STREAM_OVERLAP} windows, "
-            "and a stream keeps it once for each",
+            "and a stream answers each of them by itself",
             hint="take a longer SLIDE",
         )
     if time is not None:

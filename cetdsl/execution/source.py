@@ -211,16 +211,18 @@ class EventFrame:
 
     def words(self) -> list[Column]:
         """The bits of the tests that hold of an event, so many of them in each column; what is NULL does not hold."""
-        zero, bits = F.lit(0).cast("bigint"), [F.lit(1 << place).cast("bigint") for place in range(TESTS_IN_WORD)]
+
+        def bit_of(place: int, test: Expr) -> Column:
+            bit, zero = (F.lit(value).cast("bigint") for value in (1 << place, 0))
+            return F.when(self.row_column(test), bit).otherwise(zero)
+
+        tests = self._tests
         return [
             combine(
                 lambda a, b: a.bitwiseOR(b),
-                [
-                    F.when(self.row_column(test), bit).otherwise(zero)
-                    for test, bit in zip(self._tests[begin : begin + TESTS_IN_WORD], bits)
-                ],
+                [bit_of(place, test) for place, test in enumerate(tests[begin : begin + TESTS_IN_WORD])],
             )
-            for begin in range(0, len(self._tests), TESTS_IN_WORD)
+            for begin in range(0, len(tests), TESTS_IN_WORD)
         ]
 
     @cached_property

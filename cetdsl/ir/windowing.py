@@ -12,7 +12,6 @@ WHOLE, SLIDING, SPAN = "whole", "sliding", "span"
 FIRST_TICK, LAST_TICK = -(2**62), 2**62 - 1
 #: In microseconds: the years 1 to 9999, which are those of Python's datetime.
 FIRST_MICROSECOND, LAST_MICROSECOND = -62_135_596_800_000_000, 253_402_300_799_999_999
-#: The longest window, span or slide.
 #: The longest time bucket: with it, the ends of the buckets of all times are 64-bit numbers.
 LONGEST_BUCKET = 2**61
 #: Ranges of time that the events of one group are cut into where they have no windows: more than tasks, so that these

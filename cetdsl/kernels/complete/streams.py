@@ -237,8 +237,7 @@ class Graphs:
 def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge:
     """Makes the error of a window whose graph does not fit into memory."""
     where, events = _described(spec, chunk, part), len(part.number)
-    # Joins follow one graph of events, and no states.
-    joined = "" if spec.query.shadows or spec.query.pairs else "list them with algorithm='joins', "
+    joined = "list them with algorithm='joins', " if spec.query.why_not_joined is None else ""
     return GroupTooLarge(
         f"{where}: {events} events are joined by more than {_most_edges(spec)} edges, too many for one task",
         hint=f"count them with count_complete_trends('ends'), {joined}shorten WITHIN, or add partition columns or "
