@@ -337,6 +337,19 @@ def test_anchors_of_one_group_take_two_stages(deposits: Any, completeness: str) 
     assert one_task.count() == 5
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (SLIDING, "keys or windows spread the trends"),
+        (CHAIN + " AND COUNT(c) = 2", "anchors are values of events, and these"),
+        ("PATTERN SEQ(c, c+ d[]) WHERE c.amount < d.amount", "pairwise predicates make many graphs"),
+    ],
+)
+def test_explain_says_why_anchors_take_one_stage(deposits: Any, text: str, reason: str) -> None:
+    told = deposits.pattern(text, time="t", type=None).explain("complete", algorithm="anchors").text
+    assert f"both by the same task: {reason}" in told
+
+
 @pytest.mark.classic
 def test_the_memory_limit_includes_the_graph(deposits: Any) -> None:
     asked = deposits.pattern(SLIDING, time="t", type=None)

@@ -169,6 +169,18 @@ def test_what_no_index_answers_is_told(numbers: Any) -> None:
     asked = numbers.pattern("PATTERN EVENT(e, true)+ WHERE e.x < NEXT(e).x AND e.n != NEXT(e).n", time="t")
     told = str(asked.explain("complete", algorithm="joins", completeness="ends"))
     assert "tested for each two events that meet: e.n != NEXT(e).n" in told
+    assert "one round for each side finds where trends begin and end" in told
+    assert "no range has quantiles" not in told
+
+
+@pytest.mark.parametrize("reading", ["ends", "maximal"])
+def test_what_joins_take_is_told(numbers: Any, reading: str) -> None:
+    asked = numbers.pattern("PATTERN SEQ(A, B+) WHERE B.key <= NEXT(B).key", time="t", type="key")
+    told = str(asked.explain("complete", algorithm="joins", completeness=reading))
+    rounds = "rounds from the first events on, and from the last ones back, find what lies on a trend"
+    ranges = "slices of time only, as no range has quantiles of string: B.key <= NEXT(B).key"
+    assert (rounds in told) == (ranges in told) == (reading == "ends")
+    assert ("has the index of all events of a key" in told) == (reading == "maximal")
 
 
 def test_texts_meet_under_a_collation(spark: Any) -> None:

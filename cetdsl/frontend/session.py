@@ -554,7 +554,8 @@ class PatternFrame:
             If the pattern has AND at the top, or the algorithm cannot take the query.
         InvalidNode
             If an argument is not one of those above, has no meaning for the algorithm, or the memory limit is no amount
-            of memory; when the DataFrame is computed, if there are more anchors than events.
+            of memory; when the DataFrame is computed, if one group without windows has fewer events than anchors are
+            asked for.
 
         Examples
         --------

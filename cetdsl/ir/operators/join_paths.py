@@ -5,9 +5,14 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.kernel import MAXIMAL, KernelSpec
+from cetdsl.ir.machine import Comparison
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Step, Unary
 from cetdsl.ir.transitions import transitions_of
+from cetdsl.pattern.expressions import Attribute
+
+#: The types of columns whose orders make no ranges of values.
+_WITHOUT_QUANTILES = ("string", "boolean", "binary")
 
 
 @attrs.frozen
@@ -30,18 +35,32 @@ class JoinPaths(Unary):
     def _graph(self) -> tuple[str, tuple[str, ...]]:
         """How the graph is found: as cells by Spark, or as edges by the kernel where that must tell them."""
         if self.spec.query.completeness == MAXIMAL:
-            return "kernel: build the graph", ("each task lists the edges of its share that no longer path goes round",)
+            share = "each task lists the edges of its share that no longer path goes round"
+            return "kernel: build the graph", (share, "but has the index of all events of a key for that")
         if self.compiled.negations:
-            return "kernel: build the graph", ("edges are listed, as NOT forbids some",)
+            return "kernel: build the graph", ("edges are listed, as NOT forbids some: those of a key by one task",)
         lines = ["ranges of values and slices of time, by quantiles; the edges are not listed"]
+        lines.append(words.rounds_before(self.compiled.machine))
         for transition in transitions_of(self.compiled.machine):
             edge, variables = transition.edge, self.compiled.machine.variables
             earlier, later = (self.compiled.name_of(variables[state]) for state in (edge.source, edge.target))
             unindexed = [c for c in transition.rest if c not in transition.orders]
+            lines += [
+                f"slices of time only, as no range has quantiles of {kind}: {order}"
+                for comparison in transition.orders[:1]
+                if (kind := self._unranged(comparison))
+                for order in (words.compared(self.compiled, comparison, earlier, later),)
+            ]
             tests = [words.compared(self.compiled, comparison, earlier, later) for comparison in unindexed]
             tests += [words.pair_of_rows(self.compiled.lists[n], earlier, later) for n in edge.listed]
             lines += [f"tested for each two events that meet: {test}" for test in tests]
         return "join events to the graph", tuple(dict.fromkeys(lines))
+
+    def _unranged(self, order: Comparison) -> str | None:
+        """The type of the column that an order looks at, if its values have no quantiles."""
+        expr = self.compiled.codes[order.later].expr
+        kind = self.source.schema.type_of(expr.name) if isinstance(expr, Attribute) else None
+        return kind if kind is not None and kind.startswith(_WITHOUT_QUANTILES) else None
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.along_paths(limit),)

@@ -14,16 +14,18 @@ from cetdsl.ir.operators.operator import Step
 class ListPaths(OverGraph):
     """Gives a row per trend; one task lists ``limit`` at most.
 
-    Columns have the user's names if ``named``, and internal ones otherwise.
+    Columns have the user's names if ``named``, and internal ones otherwise. A ``remark`` says why it is done so.
     """
 
     limit: int | None = None
     named: bool = True
+    remark: str | None = None
     stage = "graph"
     only_batch = None
 
     def steps(self) -> tuple[Step, ...]:
-        return (Step("kernel: list the paths", (ALGORITHMS[(self.child.extraction or USUAL).algorithm],)),)
+        how = ALGORITHMS[(self.child.extraction or USUAL).algorithm]
+        return (Step("kernel: list the paths", (how,) if self.remark is None else (how, self.remark)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.along_paths(limit),)

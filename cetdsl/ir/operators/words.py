@@ -8,7 +8,7 @@ from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
-from cetdsl.ir.machine import Comparison
+from cetdsl.ir.machine import Comparison, Machine
 from cetdsl.ir.operators.operator import Step
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
@@ -57,6 +57,16 @@ def until(limit: int | None) -> str:
 def along_paths(limit: int | None = None) -> str:
     """Describes how the time of listing the paths of a graph grows."""
     return f"grows with the edges of the graph and with the number of its trends{until(limit)}"
+
+
+def rounds_before(machine: Machine) -> str:
+    """Describes the rounds of joins that tell what lies on a trend, before any path is followed."""
+    states = set(range(len(machine.variables)))
+    if {state for state, _ in machine.initial} == states == {state for state, _ in machine.final}:
+        return "one round for each side finds where trends begin and end"
+    return (
+        "rounds from the first events on, and from the last ones back, find what lies on a trend, until no event is new"
+    )
 
 
 def keys_and_window(source: Source, keys: Iterable[str]) -> list[str]:

@@ -225,10 +225,23 @@ def anchors(built: BuildGraph, request: CompleteRequest) -> Operator:
 
     Tasks that have keys or windows of their own, and those that need not list all trends, do both by themselves.
     """
-    query = built.spec.query
-    if not built.balanced or request.limit is not None or query.pivot >= 0 or query.shadows is not None:
-        return limited(ListPaths(built, request.limit), request.limit)
+    reason = _why_one_stage(built, request.limit)
+    if reason is not None:
+        return limited(ListPaths(built, request.limit, remark=f"both by the same task: {reason}"), request.limit)
     return JoinPieces(FindPieces(built), request.extraction)
+
+
+def _why_one_stage(built: BuildGraph, limit: int | None) -> str | None:
+    """Returns why no second stage joins the partial trends between anchors that a first one finds; None: one does."""
+    if not built.balanced:
+        return "keys or windows spread the trends over the tasks already"
+    if limit is not None:
+        return "no partial trend is found that is not needed"
+    if built.spec.query.pivot >= 0:
+        return "pairwise predicates make many graphs, each of few trends"
+    if built.spec.query.shadows is not None:
+        return "anchors are values of events, and these trends are paths of events in states"
+    return None
 
 
 @_over_graph
