@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
 import cetdsl as cet
 from cetdsl.demo import run_demo
-from cetdsl.errors import CetdslError, CommandLineError
+from cetdsl.errors import SHARES, CetdslError, CommandLineError
 from cetdsl.execution.compat import is_of_spark
 from cetdsl.explain.timeline import require_plotly
 from cetdsl.frontend import sase
@@ -32,6 +32,9 @@ from cetdsl.tables import table
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 #: CSV as everyone else writes it: with a header, and a quote inside quotes doubled.
 CSV = {"header": "true", "escape": '"'}
+#: Into so many shares of the keys the state of a folder that is followed is cut, unless --conf says otherwise: few, as
+#: each takes time, and as many on any machine, as a checkpoint goes with one number of them.
+_SHARES = 8
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 _STAGES = ("parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey")
 
@@ -270,7 +273,10 @@ def _parameter(text: str) -> tuple[str, Literal]:
 
 
 def _session(chosen: argparse.Namespace) -> Any:
-    return spark_session(master=chosen.master, configuration=dict(chosen.conf), verbose=chosen.verbose)
+    configuration = dict(chosen.conf)
+    if getattr(chosen, "follow", None):
+        configuration = {SHARES: str(_SHARES), **configuration}
+    return spark_session(master=chosen.master, configuration=configuration, verbose=chosen.verbose)
 
 
 def _run(chosen: argparse.Namespace) -> None:

@@ -288,12 +288,19 @@ class OtherState(EngineError, ValueError):
         if kept is not None and now == str(shares) != kept:
             raise cls(
                 f"{SHARES} is {shares} now, and was {kept} when the checkpoint was made: so many shares has state",
-                hint=f'spark.conf.set("{SHARES}", {kept}) before the stream is asked, or a new checkpoint',
+                hint=f"{set_shares(int(kept))} before the stream is asked, or a new checkpoint",
             )
 
 
 #: The setting of Spark that says how many shares of the keys a stream has.
 SHARES = "spark.sql.shuffle.partitions"
+
+
+def set_shares(shares: int) -> str:
+    """What to write for so many shares of the keys of a stream: in Python, or where the command line runs it."""
+    return f'spark.conf.set("{SHARES}", {shares}), or --conf {SHARES}={shares} on the command line,'
+
+
 #: What is wrong with state that is not one's own, and what to do about it.
 OTHER_STATE = (
     "the checkpoint holds events that were kept for another query, by another version of cetdsl, or with another "

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from modes import more_on_classic
 
 from cetdsl.cli import main
+from cetdsl.errors import CommandLineError
 from cetdsl.java import java_problem
 
 COUNT = "RETURN COUNT(*) AS n PATTERN SEQ(A, B+)"
@@ -337,6 +339,21 @@ def test_a_folder_is_followed_and_each_run_goes_on(
     said = capsys.readouterr()
     assert said.out.split("\n")[2:] == ["2024-01-01 00:00:10 to 2024-01-01 00:00:20  1", ""]
     assert said.err == "late events dropped: 1; a longer --delay waits for them\n"
+
+
+@pytest.mark.parametrize(("more", "shares"), [((), "8"), (("--conf", "spark.sql.shuffle.partitions=3"), "3")])
+def test_a_folder_is_followed_in_few_shares(
+    followed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+    shares: str,
+) -> None:
+    def session(*, configuration: dict[str, str], **_: Any) -> None:
+        raise CommandLineError(f"shares: {configuration['spark.sql.shuffle.partitions']}", hint="enough is known")
+
+    monkeypatch.setattr("cetdsl.cli.spark_session", session)
+    assert f"shares: {shares}\n" in fails(capsys, "run", *FOLLOW, "--follow", str(followed), *more)
 
 
 @pytest.mark.classic

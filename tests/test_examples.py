@@ -8,9 +8,10 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from modes import QUICK_JAVA
+from modes import OWN_FILES, QUICK_JAVA, settings
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 #: What examples write to the folder that they are told; the others are told one too, and leave it empty.
@@ -33,8 +34,24 @@ def test_example(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path), str(folder)])
     monkeypatch.setattr(type(spark), "stop", lambda session: None)
-    runpy.run_path(str(path), run_name="__main__")
-    judge_output(path, capsys.readouterr().out, tmp_path, folder)
+    with settings(spark, OWN_FILES):
+        example = runpy.run_path(str(path), run_name="__main__")
+        judge_output(path, capsys.readouterr().out, tmp_path, folder)
+        if path.stem == "streaming_flights":
+            runpy.run_path(str(path), run_name="__main__")
+            judge_second_run(spark, capsys.readouterr().out, folder, example)
+
+
+def judge_second_run(spark, printed: str, folder: Path, example: dict[str, Any]) -> None:
+    """It goes on where the first one was stopped: the answers of both are those of a batch over the days that ended."""
+    first, *_ = re.findall(r"^ +(\d+) +\d+ +0 ", printed, re.MULTILINE)
+    assert int(first) > example["DAYS"]
+    stored = spark.read.schema(example["FLIGHTS"]).parquet(str(folder / "flights"))
+    whole = stored.pattern(example["QUERY"], time="scheduled", type=None).aggregate().collect()
+    ended = sorted({row.window.start for row in whole})[:-1]
+    assert len(ended) == 2 * example["DAYS"] - 1
+    answers = spark.read.parquet(str(folder / "answers")).select("origin", "window", "rises", "minutes").collect()
+    assert sorted(map(str, answers)) == sorted(str(row) for row in whole if row.window.start in ended)
 
 
 def test_an_example_as_a_process(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -10,11 +10,10 @@ from modes import settings
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
-from cetdsl.errors import InvalidNode
+from cetdsl.errors import SHARES, InvalidNode
 from cetdsl.execution.compat import bytes_of, shuffle_tasks
 from cetdsl.execution.parcels import packed_by_share
 from cetdsl.frontend.sase import parse
-from cetdsl.ir.keeping import SHARES
 from cetdsl.ir.operators import EventsInOrder, Exchange
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.sorting import KERNEL, RUNS, SORT_MEMORY, SPARK, UNLIMITED, AskedSort, Sorting

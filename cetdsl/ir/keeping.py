@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.errors import SHARES
+from cetdsl.errors import set_shares
 
 #: "windows": Spark's own operators keep the events of each open window. "events": each live event is kept once, by
 #: arbitrary stateful processing. "auto": once where windows overlap and there is such processing, else by window.
@@ -41,7 +41,7 @@ class AskedState:
     def advice(self) -> str:
         """What to write for fewer shares."""
         shares = SHARES_ADVISED * self.at_once
-        return f'spark.conf.set("{SHARES}", {shares}) before the stream is asked, and a new checkpoint'
+        return f"{set_shares(shares)} before the stream is asked, and a new checkpoint"
 
 
 #: Where nothing is asked for.
