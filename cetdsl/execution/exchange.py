@@ -64,6 +64,12 @@ def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] =
     return spread.sortWithinPartitions(*ordered) if ordered else spread
 
 
+def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataFrame:
+    """Sends some columns of rows to the tasks of some of these (of none: to one task), many rows in one parcel."""
+    parcels = packed_by_share(rows, columns, by, shuffle_tasks(rows.sparkSession))
+    return in_batches(exchange(parcels, ("share",) if by else ()))
+
+
 def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> Rows:
     """Projects each event to what a kernel needs, sends it to its key's task and sorts it there, or lets the kernel."""
     source, spec = below.source, needed.spec
@@ -92,8 +98,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         # Those that are kept once come for several buckets together.
         layout = attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
     elif needed.sorting.in_parcels:
-        parcels = packed_by_share(rows, layout.columns, by, shuffle_tasks(rows.sparkSession))
-        rows = in_batches(exchange(parcels, ("share",) if by else ()))
+        rows = exchange_parcels(rows, layout.columns, by)
         layout = attrs.evolve(layout, in_parcels=True)
     elif not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)

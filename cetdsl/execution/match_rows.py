@@ -25,7 +25,7 @@ from cetdsl.errors import (
     WindowError,
 )
 from cetdsl.execution.compat import refuse_unsendable, translated
-from cetdsl.execution.exchange import exchange
+from cetdsl.execution.exchange import exchange, exchange_parcels
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
 from cetdsl.execution.source import equal_zeros, ntz_micros
 from cetdsl.execution.worker import map_stage
@@ -134,9 +134,9 @@ class _Match:
     def answer(self) -> DataFrame:
         finished, conditions, dependent, sorting = self.prepared()
         spec = self._spec(conditions, dependent, sorting)
-        rows = self._rows(spec)
-        shown = [rows.schema.fields[number] for number in spec.shown]
-        kinds = [*(field.dataType for field in rows.schema.fields), *self._types_of_moved()]
+        rows, schema = self._rows(spec)
+        shown = [schema.fields[number] for number in spec.shown]
+        kinds = [*(field.dataType for field in schema.fields), *self._types_of_moved()]
         fields = T.StructType([*shown, *_slot_fields(spec, kinds)])
         found = map_stage(rows, "match rows", spec, fields, f"sorted {sorting.who}")
         names = [in_backquotes(f"found {place}") for place in range(len(spec.slots))]
@@ -238,6 +238,7 @@ class _Match:
             match.is_longest,
             bool(match.time_name),
             order,
+            order is not None and sorting.in_parcels,
             neighbours,
             match.pointed,
         )
@@ -394,15 +395,18 @@ class _Match:
         # Without an order any one will do, but Spark wants to be told of one.
         return f"({f'PARTITION BY {partition} ' if partition else ''}ORDER BY {order or '1'})"
 
-    def _rows(self, spec: MatchSpec) -> DataFrame:
-        """The columns that the kernel reads, sent to the task of their partition, and sorted there if Spark sorts."""
+    def _rows(self, spec: MatchSpec) -> tuple[DataFrame, T.StructType]:
+        """The columns that the kernel reads, sent to the task of their partition, and sorted there if Spark sorts.
+
+        Also returns their schema, for they may be sent in parcels.
+        """
         match = self._match
         # Batches of no column at all would not tell how many rows they have.
         sent = list(self._sent) or ["0"]
         selected = [f"{sql} AS c{place}" for place, sql in enumerate(sent)]
         by = [f"c{place}" for place in range(len(self._keys))]
         if spec.order is not None:
-            rows = exchange(translated(lambda: self._frame.selectExpr(*selected), "evaluate the clause"), by)
+            rows = translated(lambda: self._frame.selectExpr(*selected), "evaluate the clause")
         elif self._moved:
             # Spark has sent the rows to their tasks and sorted them there. The kernel checks the numbers.
             frame = self._with_moved()
@@ -411,9 +415,14 @@ class _Match:
             order = [f"{column(number)} AS `order {place}`" for place, number in enumerate(match.order_by)]
             rows = translated(lambda: self._frame.selectExpr(*selected, *order), "evaluate the clause")
             rows = exchange(rows, by, [*by, *self._sorted()]).drop(*(f"order {n}" for n in range(len(order))))
-        self._refuse_collated(rows.schema, spec)
-        refuse_unsendable(rows.schema)
-        return rows
+        schema = rows.schema
+        self._refuse_collated(schema, spec)
+        refuse_unsendable(schema)
+        if spec.in_parcels:
+            rows = exchange_parcels(rows, schema.names, by)
+        elif spec.order is not None:
+            rows = exchange(rows, by)
+        return rows, schema
 
     def _sorted(self) -> list[Column]:
         keys = []

@@ -233,6 +233,8 @@ class MatchSpec:
         Whether rows without a time, which come first, are to be counted for an error.
     order : RowOrder, optional
         The order in which the rows are to be put; None if they are in order.
+    in_parcels : bool
+        Whether the rows come in parcels, many in one.
     neighbours : Neighbours, optional
         What is found out about the neighbours of rows, if anything is.
     pointed : Pointed
@@ -255,6 +257,7 @@ class MatchSpec:
     longest: bool = False
     counts_untimed: bool = False
     order: RowOrder | None = None
+    in_parcels: bool = False
     neighbours: Neighbours | None = None
     pointed: Pointed = Pointed()
 

@@ -189,7 +189,7 @@ def who_sorts_rows(asked: AskedSort, rows: OrderedRows) -> Sorting:
     if asked.by == AUTO and width >= WIDE_EVENT:
         return Sorting(f"cheaper for rows of about {width} bytes")
     why = "as asked for" if asked.by == KERNEL else f"cheaper for rows of about {width} bytes"
-    return Sorting(why, asked.memory)
+    return Sorting(why, asked.memory, packed=True)
 
 
 def _width(source: Source, compiled: Compiled, values: tuple[Expr, ...], columns: tuple[str, ...]) -> int:

@@ -286,7 +286,7 @@ class RewriteRules(Generated):
 
 
 class MeasuredRaces(Generated):
-    """``.. measured-races:: sequence, rising``: seconds of some races, and of what they ran against."""
+    """``.. measured-races:: sorting, sliding``: seconds of some races, and of what they ran against."""
 
     required_arguments = 1
     final_argument_whitespace = True

@@ -81,7 +81,7 @@ class EventsInOrder(Requirement):
             runs = Step(sort, (f"put those of a key into sorted runs, one row each: {self.sorting.runs}",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))
         if self.sorting.in_parcels:
-            steps.append(Step("pack events, many in one row", ("a shuffle's cost grows with the rows",)))
+            steps.append(words.packed("events"))
         return (*steps, shuffle, Step(sort, (self.sorting.who,)))
 
     def _kept(self, source: Source, unit: str) -> Step:

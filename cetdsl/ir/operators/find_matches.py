@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.matches import Demand
+from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Step, Unary
 from cetdsl.ir.rows import NEXT_ROW, NOWHERE, PAST_LAST, TO_FIRST, Arrows
 from cetdsl.ir.sorting import Sorting
@@ -72,7 +73,9 @@ class FindMatches(Unary):
         lines += [f"of the whole match: {quote(predicate)}" for predicate in self.whole]
         sort = [f"by {', '.join(keys) or 'nothing: all rows in one task'}", f"order: {order}"]
         sort += [] if self.sorting is None else [self.sorting.who]
+        packed = self.sorting is not None and self.sorting.in_parcels
         return (
+            *([words.packed("rows")] if packed else []),
             Step("sort", tuple(sort)),
             Step("kernel: one match after the other", tuple(lines)),
         )

@@ -27,5 +27,7 @@ class ShowGraph(Unary):
         self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] | None = None, *, shared: bool = False
     ) -> Exchange:
         """Returns the operator for the events that the pass of one part reads; ``shared``: that of each share."""
-        needed = EventsInOrder(self.spec, values, columns, shared=shared, settled=True, sorting=self.sorting)
+        # The shares of a key have copies of its events.
+        sorting = attrs.evolve(self.sorting, packed=not shared)
+        needed = EventsInOrder(self.spec, values, columns, shared=shared, settled=True, sorting=sorting)
         return Exchange(self.child, needed)

@@ -9,6 +9,7 @@ from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.ir.machine import Comparison, Machine
+from cetdsl.ir.operators.operator import Step
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.pattern.expressions import MIRRORED, Aggregate, Attribute, Expr, Length, Role, attributes, with_attributes
@@ -91,6 +92,11 @@ def heaviest(size: int, by: str, *, of_each: bool = False) -> str:
 def shuffle(keys: list[str]) -> str:
     """Describes a shuffle by keys."""
     return "shuffle by " + ", ".join(keys) if keys else "shuffle to one task, as there is no key"
+
+
+def packed(what: str) -> Step:
+    """Describes that events, or rows, are packed before they are sent."""
+    return Step(f"pack {what}, many in one row", ("a shuffle's cost grows with the rows",))
 
 
 def amount_of_time(source: Source, amount: int) -> str:

@@ -74,6 +74,7 @@ from cetdsl.kernels.wire.columns import (
     validity,
 )
 from cetdsl.kernels.wire.order import in_order
+from cetdsl.kernels.wire.parcels import events_of_parcels
 
 #: Rows per kernel call.
 CHUNK_ROWS = 131_072
@@ -111,6 +112,8 @@ class _Matcher:
 
     def answer(self, batches: Iterator[pa.RecordBatch]) -> _Columns:
         spec = self._spec
+        if spec.in_parcels:
+            batches = events_of_parcels(0, batches)
         if spec.order is not None:
             batches = in_order(spec.order, batches)
         batches = self._timed(batches)
