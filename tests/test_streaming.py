@@ -378,7 +378,7 @@ def answered_as_windows_close(
 
 
 @pytest.mark.classic
-def test_each_window_of_a_workload_is_answered_when_it_closes(spark: Any, tmp_path: Path, kept: str) -> None:
+def test_each_window_of_a_workload_is_answered_when_it_closes(spark: Any, tmp_path: Path) -> None:
     """Whatever windows other queries have; a trend that lies in several windows, of which some are closed, as well."""
     live = Live(spark, tmp_path, stream_of_streams(50, STREAMS, 4 * DELAY, random.Random(7)))
     counted = {
@@ -390,21 +390,16 @@ def test_each_window_of_a_workload_is_answered_when_it_closes(spark: Any, tmp_pa
         "3": "PATTERN SEQ(A, C) GROUP BY case WITHIN 6 seconds SLIDE 2 seconds",
         "4": "PATTERN SEQ(A, B+, NOT C) GROUP BY case WITHIN 6 seconds SLIDE 2 seconds",
     }
-    if kept == "events":
-        # Each pass takes long, and one is enough to answer several windows together.
-        counted, listed = {}, {name: listed[name] for name in ("3", "4")}
 
     def told(answer: DataFrame, case: str, value: Any) -> DataFrame:
         columns = F.array(F.col(case).cast("string")), F.col("window.start"), F.array(value)
         named = (column.alias(name) for column, name in zip(columns, ("groups", "start", "told"), strict=True))
         return answer.select(F.col("query").cast("int").alias("q"), *named)
 
-    whole = told(live.events.patterns(listed, time="t").trends(columns=["id"]), "case", _written(F.col("trend")))
-    if counted:
-        counts = live.events.patterns(counted, time="t").aggregate()
-        whole = whole.union(told(counts, "group.case", F.col("n").cast("string")))
+    counts = told(live.events.patterns(counted, time="t").aggregate(), "group.case", F.col("n").cast("string"))
+    trends = live.events.patterns(listed, time="t").trends(columns=["id"])
     live.arrive()
-    rows, late = live.run(whole), 0
+    rows, late = live.run(counts.union(told(trends, "case", _written(F.col("trend"))))), 0
     for name, text in {**counted, **listed}.items():
         own = [row for row in rows if row.q == int(name)]
         asked = aggregates_of if name in counted else trends_of

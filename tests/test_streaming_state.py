@@ -77,6 +77,31 @@ def test_queries_come_and_go_where_a_stream_is_started_again(spark: Any, tmp_pat
     assert any(row.query == "new" and row.window.start < closed - 2 * SECOND for row in still_open)
 
 
+@pytest.mark.classic
+@pytest.mark.usefixtures("_once")
+def test_trends_of_windows_that_are_cut_alike(spark: Any, tmp_path: Path) -> None:
+    """Those of shorter windows are found among the events of the longest, and each window has its own."""
+    live = Live(spark, tmp_path, stream_of_streams(2250, 30, DELAY, random.Random(25)))
+    over = "GROUP BY case WITHIN {} seconds SLIDE {} seconds"
+    queries = {
+        "long": f"PATTERN SEQ(A, B) {over.format(6, 2)}",
+        "short": f"PATTERN SEQ(B, C) {over.format(3, 4)}",
+        "walked": f"PATTERN SEQ(A, B+) {over.format(4, 4)}",
+    }
+
+    def told(rows: list[Any]) -> Counter[str]:
+        each = (
+            (row.query, row.case, row.window.start, [(one.variable, one.event.id) for one in row.trend]) for row in rows
+        )
+        return Counter(map(str, each))
+
+    live.arrive()
+    found = told(live.run(live.events.patterns(queries, time="t", keep=["case", "id"]).trends(columns=["id"])))
+    stored: DataFrame = spark.read.schema(SCHEMA).parquet(str(tmp_path / "events"))
+    assert found == told(stored.patterns(queries, time="t").trends(columns=["id"]).collect())
+    assert all(any(f"'{name}'" in row for row in found) for name in queries)
+
+
 def test_what_kept_events_cannot_be_asked(spark: Any, marked: DataFrame) -> None:  # noqa: F811 - a fixture
     text = {"q": f"RETURN COUNT(*) PATTERN A+ {WITHIN}"}
     with settings(spark, {PROVIDER: STORES["default"]}):
