@@ -1210,7 +1210,7 @@ def pattern(
         ``cetdsl.sort``, and else ``auto``.
     sort_memory : str or int, optional
         About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
-        Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 128 MiB.
+        Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 48 MiB.
     state : {"auto", "windows", "events"}, optional
         How a stream keeps its events until they are answered: those of each window by Spark's own operators, with any
         state store; or each event once, packed, however many windows need it, which takes RocksDB as the state store:
