@@ -96,9 +96,10 @@ def decide(
     """The plan, with the planner's choice or with a given engine."""
     binding = Binding("time", (), sort=sort)
     resolved, _ = rewrite(analyse(query.node, schema_of(df), binding, known_functions=function_names()))
-    given = {} if strategies is None else {"strategies": strategies}
-    size = partial(bytes_of, df, resolved.columns)
-    return plan_aggregate(resolved, (("count", Aggregate("count")),), number, bytes_read=size, **given)
+    asked = (resolved, (("count", Aggregate("count")),), number)
+    if strategies is not None:
+        return plan_aggregate(*asked, strategies)  # whatever the size
+    return plan_aggregate(*asked, bytes_read=partial(bytes_of, df, resolved.columns))
 
 
 def count_by(df: DataFrame, query: Any, number: str, strategy: Any, sort: AskedSort = AS_USUAL) -> DataFrame:

@@ -227,6 +227,10 @@ def test_wrong_arguments(spark: Any, events: Any) -> None:
         asked.aggregate(n=B.x)
     with pytest.raises(errors.ResolutionError, match="clashes with a group column"):
         asked.count_trends("k")
+    with pytest.raises(errors.InvalidNode, match=r"called 'log2', which is a form of numbers(.|\n)*number='log2'"):
+        asked.count_trends("log2")
+    with pytest.raises(errors.InvalidNode, match="called 'string', which is a form"):
+        asked.count_complete_trends("ends", "string")
     with pytest.raises(errors.InvalidNode, match="on_null_time"):
         events.pattern(FOLD, time="t", on_null_time="drop")
     with pytest.raises(errors.InvalidNode, match="is not a query"):

@@ -182,7 +182,7 @@ def test_many_bytes_are_left_to_kernels() -> None:
     assert chosen(None)[0] == chosen(MANY_BYTES - 1)[0] == "fold"
     strategy, declined = chosen(MANY_BYTES)
     assert strategy == "kernel"
-    assert declined["fold"].startswith("Spark would sort row by row what it estimates to be 32 MiB")
+    assert declined["fold"].startswith("Spark would sort row by row what it estimates to be 1 MiB")
     assert chosen(MANY_BYTES, by=SPARK)[0] == "fold"
 
 

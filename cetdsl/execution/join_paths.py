@@ -140,15 +140,15 @@ def _complete_paths(walk: _Walk, limit: int | None) -> DataFrame:
     """Returns all paths from the first events to sinks, or so many of them.
 
     Only paths that lead on are kept, each shorter than those that it leads to and fewer: the last event is joined to
-    all of them at once when the answer is asked for. Every vertex lies on a trend, so every path leads to a sink, and a
-    round needs no more than ``limit`` paths.
+    all of them at once when the answer is asked for, or round by round until there are ``limit``. Every vertex lies on
+    a trend, so every path leads to a sink, and a round needs no more paths than are still wanted.
 
     Paths are kept on disk. In memory they would be most of what the garbage collector of the JVM has to look through.
     """
     start = walk.start.localCheckpoint(eager=False)
     lone, paths = start.filter("sink"), start.filter("NOT sink").drop("sink")
     left = None if limit is None else limit - lone.limit(limit).count()
-    fronts: list[DataFrame] = []
+    fronts, ended = list[DataFrame](), list[DataFrame]()
     while True:
         paths = paths if left is None else paths.limit(left)
         paths = paths.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
@@ -158,9 +158,10 @@ def _complete_paths(walk: _Walk, limit: int | None) -> DataFrame:
             break
         fronts.append(paths)
         if left is not None:
-            left -= walk.finish(paths).limit(left).count()
+            ended.append(walk.finish(paths).limit(left).localCheckpoint(eager=False))
+            left -= ended[-1].count()
         paths = walk.extend(paths, size * len(fronts) <= FEW_ROWS)
     if not fronts:
         return lone
-    ended = walk.finish(union(fronts))
-    return lone.select(*ended.columns).unionByName(ended)
+    others = union(ended) if ended else walk.finish(union(fronts))
+    return lone.select(*others.columns).unionByName(others)

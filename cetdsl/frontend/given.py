@@ -23,6 +23,15 @@ def check_number(number: str) -> None:
         raise QueryTypeError(f"no number form {shown(number)}", hint=f"choose one of {', '.join(NUMBERS)}")
 
 
+def check_count_name(name: str) -> None:
+    """Refuses the name of a form of numbers for a column: who writes ``count_trends("log2")`` means the form."""
+    if is_one_of(name, NUMBERS):
+        raise InvalidNode(
+            f"the column cannot be called {name!r}, which is a form of numbers",
+            hint=f"write number={name!r} for that form, or choose another name",
+        )
+
+
 def check_emit(emit: str, what: str, early: str) -> None:
     """Refuse what is no time to give ``what`` of a stream: its final answers, or the one kind of ``early`` ones."""
     if not is_one_of(emit, (FINAL, early)):

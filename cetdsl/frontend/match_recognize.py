@@ -36,7 +36,7 @@ def match_recognize(
         Who puts the rows of a partition in order, and looks at those before and behind each: the kernel, wherever it
         can, or Spark, by window functions. By default the session's setting ``cetdsl.sort`` says so, or else "auto".
     sort_memory : str or int, optional
-        Bytes of rows that the kernel holds while it sorts, before it writes them to disk: ``"128m"`` by default.
+        Bytes of rows that the kernel holds while it sorts, before it writes them to disk: ``"48m"`` by default.
 
     Returns
     -------

@@ -35,7 +35,7 @@ from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
-from cetdsl.frontend.given import check_emit, check_number, positive, shown_columns, whole
+from cetdsl.frontend.given import check_count_name, check_emit, check_number, positive, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state
 from cetdsl.frontend.layouts import given_layout
 from cetdsl.frontend.patterns import query_of
@@ -143,7 +143,7 @@ class PatternFrame:
         ResolutionError
             If the query does not fit the DataFrame.
         InvalidNode
-            If there is no such ``number`` or ``emit``.
+            If there is no such ``number`` or ``emit``, or ``name`` is one of these forms.
 
         Examples
         --------
@@ -157,6 +157,7 @@ class PatternFrame:
         +-----+
         <BLANKLINE>
         """
+        check_count_name(name)
         return self._answer((Returned(COUNT, name),), number, emit)
 
     def aggregate(self, *, number: str = "decimal", emit: str = FINAL, **aggregates: Term) -> DataFrame:
@@ -626,6 +627,7 @@ class PatternFrame:
         Decimal('2')
         """
         check_number(number)
+        check_count_name(name)
         check_emit(emit, "counts", UPDATE)
         road = given_road(algorithm)
         time = self._rewritten_returning(Returned(COUNT, name)).time.name
@@ -1208,7 +1210,7 @@ def pattern(
         ``cetdsl.sort``, and else ``auto``.
     sort_memory : str or int, optional
         About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
-        Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 128 MiB.
+        Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 48 MiB.
     state : {"auto", "windows", "events"}, optional
         How a stream keeps its events until they are answered: those of each window by Spark's own operators, with any
         state store; or each event once, packed, however many windows need it, which takes RocksDB as the state store:

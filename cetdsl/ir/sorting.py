@@ -10,8 +10,9 @@ import attrs
 
 #: Who sorts. "auto": whoever is expected to take less time.
 AUTO, KERNEL, SPARK, RUNS = SORTERS = ("auto", "kernel", "spark", "runs")
-#: Bytes of events that the kernel holds while it sorts, before it writes them to disk.
-SORT_MEMORY = 128 << 20
+#: Bytes of events that the kernel holds while it sorts, before it writes them to disk. A worker takes several times as
+#: much: the events as they came and together, their keys, times and positions. Holding more saves no time.
+SORT_MEMORY = 48 << 20
 #: For where all events of a task are held in any case.
 UNLIMITED = 1 << 62
 

@@ -20,8 +20,10 @@ from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_n
 
 #: So many time buckets of a task are told how many events they got, the oldest ones: the late are among these.
 TALLIED = 64
-#: Bytes of events that are packed at once, and of a parcel at most, about: Spark sends thousands of them at once.
-BUFFER_BYTES, PARCEL_BYTES = 8 << 20, 64 << 10
+#: Bytes of events that are packed at once, at least and at most, and of a parcel at most, about.
+BUFFER_BYTES, MOST_BUFFER_BYTES, PARCEL_BYTES = 8 << 20, 64 << 20, 64 << 10
+#: Of smaller parcels, the bytes and the calls that each takes for itself are more than a small part.
+_LEAST_BYTES = 16 << 10
 #: Positions are sorted by their digits where numbers are below this, and counted in an array.
 _FEW = 1 << 16
 #: An odd number with no pattern in its bits: 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4).
@@ -36,15 +38,19 @@ _KEY_BITS = np.uint64(8 * 4096 - 1)
 def parcel_stream(
     spec: ParcelSpec,
     batches: Iterator[pa.RecordBatch],
-    buffer_bytes: int = BUFFER_BYTES,
+    buffer_bytes: int | None = None,
     parcel_bytes: int = PARCEL_BYTES,
 ) -> Iterator[list[pa.Array]]:
     """Packs events by share, and of a stream by the time buckets that need them.
+
+    The more shares there are, the more events are packed at once, so that parcels are not too small.
 
     Yields the shares and the parcels. Of a stream, the first and the last of their buckets stand between these, and
     behind them how many events a parcel has. In rows without a parcel, this is how many events have come for a time
     bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place.
     """
+    if buffer_bytes is None:
+        buffer_bytes = min(max(BUFFER_BYTES, _LEAST_BYTES * len(spec.shares)), MOST_BUFFER_BYTES)
     tally, keys = Counter[int](), np.zeros(int(_KEY_BITS) + 1, dtype=np.bool_)
     for events in _buffered(batches, buffer_bytes):
         hashes = _hashes(spec, events)

@@ -16,8 +16,9 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, sourc
 
 #: The fold's state is a struct with a field per state and accumulator; beyond this Spark's generated code is too long.
 MAX_STATE_FIELDS = 64
-#: From so many bytes of events on, as Spark estimates them, starting Python workers pays.
-MANY_BYTES = 32 << 20
+#: From so many bytes of events on, as Spark estimates them, kernels save more in each query than the first one of a
+#: session takes to start Python workers.
+MANY_BYTES = 1 << 20
 
 
 def fold(request: AggregateRequest) -> Operator | Declined:
