@@ -192,8 +192,8 @@ def bytes_of(df: DataFrame, columns: Sequence[str]) -> int | None:
     """
     if df.isStreaming:
         return None
-    needed = df.select(*map(in_backquotes, columns))
     try:
+        needed = df.select(*map(in_backquotes, columns))
         told: str = needed.sparkSession.sql("EXPLAIN COST SELECT * FROM {needed}", needed=needed).collect()[0][0]
     except Exception as error:
         if not is_of_spark(error):
