@@ -287,7 +287,8 @@ class OtherState(EngineError, ValueError):
         """
         if kept is not None and now == str(shares) != kept:
             raise cls(
-                f"{SHARES} is {shares} now, and was {kept} when the checkpoint was made: so many shares has state",
+                f"{SHARES} is {shares} now, and was {kept} when the checkpoint was made, whose state has as many "
+                "shares of the keys",
                 hint=f"{set_shares(int(kept))} before the stream is asked, or a new checkpoint",
             )
 
