@@ -8,7 +8,7 @@ unpacks them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -150,6 +150,15 @@ def _packed(events: pa.Table) -> bytes:
         writer.write_table(events)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
+
+
+def merged(parcels: Sequence[bytes]) -> bytes:
+    """Returns one parcel of the events of some."""
+    batches = list[pa.RecordBatch]()
+    for parcel in parcels:
+        with pa.ipc.open_stream(parcel) as reader:
+            batches += reader
+    return _packed(pa.Table.from_batches(batches).combine_chunks())
 
 
 def _numbers(spec: ParcelSpec, shares: NDArray[np.int32], buckets: list[Ints], bodies: list[bytes]) -> pa.Array:
