@@ -93,6 +93,11 @@ def test_parameters_of_a_query(files: dict[str, str], capsys: pytest.CaptureFixt
     assert "hint: add --param kind=VALUE" in fails(capsys, "run", query, *words, "--param", "low=4")
     assert "no parameter :l\n  hint: the text has" in fails(capsys, "run", "PATTERN A", *words, "--param", "l=4")
     assert "NAME=VALUE" in fails(capsys, "run", query, *words, "--param", "low")
+    query = "PATTERN A WITHIN :w"
+    assert main(["run", query, *words, "--param", "w=4"]) == 0
+    assert capsys.readouterr().out.split() == ["count", "-----", "2"]
+    assert "parameter :w: 'soon' is not a length of time" in fails(capsys, "run", query, *words, "--param", "w=soon")
+    assert "hint: add --param w=VALUE" in fails(capsys, "run", query, *words)
 
 
 @pytest.mark.classic

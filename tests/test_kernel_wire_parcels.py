@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,19 @@ from hypothesis import strategies as st
 from cetdsl.execution.parcels import in_batches
 from cetdsl.frontend.watch import keys_of
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
+from cetdsl.ir.shares import number_of_task
 from cetdsl.kernels.wire.parcels import TALLIED, events_of_parcels, parcel_stream
 
 #: A key, a time, and a text.
 EVENTS = st.lists(
     st.tuples(st.none() | st.integers(-3, 3), st.integers(-40, 40), st.none() | st.text(max_size=3)), max_size=20
+)
+#: Of times packed with three bits, which time buckets need them: from where to where, and perhaps longer than the cut.
+BUCKETS = st.builds(
+    lambda cut, begin, more: BucketsOfTime(1, 3, cut, begin, begin + cut + more),
+    st.integers(1, 5),
+    st.integers(-9, 9),
+    st.integers(0, 30),
 )
 SCHEMA = pa.schema({"k0": pa.int32(), "t": pa.int64(), "x": pa.string()})
 SHARES = (12, 6, 2, 0)
@@ -58,19 +67,25 @@ def test_what_is_packed_is_unpacked(events: list[tuple[Any, ...]], size: int, bu
 
 
 @settings(deadline=None, max_examples=60)
-@given(EVENTS, st.integers(1, 7), st.integers(1, 400), st.integers(1, 5), st.integers(-9, 9), st.integers(0, 30))
+@given(EVENTS, st.integers(1, 7), st.integers(1, 400), BUCKETS, st.booleans())
 def test_parcels_of_a_stream_are_told_their_time_buckets(
-    events: list[tuple[Any, ...]], size: int, buffer: int, cut: int, begin: int, more: int
+    events: list[tuple[Any, ...]], size: int, buffer: int, needed_by: BucketsOfTime, by_window: bool
 ) -> None:
     # The key itself is its hash, and times are packed with three more bits.
     placed = [(abs(key or 0), 8 * time + 5, text) for key, time, text in events]
     bits, until = 0, None
-    end = begin + cut + more
-    spec = ParcelSpec(SHARES, None, left_out=1, buckets=BucketsOfTime(1, 3, cut, begin, end))
+    cut, begin, end = needed_by.cut, needed_by.begin, needed_by.end
+    spec = ParcelSpec(SHARES, None, left_out=1, buckets=needed_by, by_window=by_window)
     found: Counter[Any] = Counter()
     counted: Counter[int] = Counter()
     for columns in parcel_stream(spec, iter(batches(placed, size)), buffer):
-        for share, first, last, packed, count in zip(*(column.to_pylist() for column in columns), strict=True):
+        assert len(columns) == 5 + by_window
+        for share, first, last, packed, count, *own in zip(*(column.to_pylist() for column in columns), strict=True):
+            if first is None or packed is None:
+                assert own in ([], [None])
+            elif by_window:
+                ends = [needed_by.closes(bucket) for bucket in range(first, last + 1)]
+                assert own == [[number_of_task(share, end, crc32(packed)) for end in ends]]
             if first is None:
                 assert count is None
                 bits, until = int.from_bytes(packed, "little"), last

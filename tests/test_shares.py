@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from cetdsl.ir.shares import murmur3, share_numbers, task_of
+from cetdsl.ir.shares import murmur3, number_of_task, share_numbers, task_of
 
 pytestmark = pytest.mark.classic
 
@@ -21,6 +21,18 @@ def tasks_of(spark: Any, numbers: list[int], tasks: int) -> dict[int, int]:
 def test_numbers_are_hashed_as_spark_hashes_them(spark: Any) -> None:
     found = spark.range(100).select(F.hash(F.col("id").cast("int"))).collect()
     assert [row[0] for row in found] == [murmur3(number) for number in range(100)]
+
+
+def test_a_third_number_sends_rows_to_the_task_of_their_share(spark: Any) -> None:
+    """Whatever the second one is; Spark's own hash of all three is that of the share."""
+    seconds, lows = [0, -1, 7 * 10**14, 2**63 - 1, -(2**63)], [0, 1, 2**31, 2**32 - 1, 123_456_789]
+    shares = [*share_numbers(9), -5, 2**31 - 1]
+    rows = [
+        (share, second, number_of_task(share, second, low)) for share in shares for second in seconds for low in lows
+    ]
+    assert {number & 2**32 - 1 for *_, number in rows} == set(lows)
+    hashed = spark.createDataFrame(rows, "a int, b bigint, c bigint").select(F.hash("a", "b", "c"), F.hash("a"))
+    assert all(together == alone for together, alone in hashed.collect())
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7, 24])

@@ -454,6 +454,21 @@ def test_windows_that_overlap_are_products_of_panes(spark: Any, tmp_path: Path) 
 
 
 @pytest.mark.classic
+def test_events_kept_by_window_are_answered_in_the_task_of_their_state(spark: Any, tmp_path: Path) -> None:
+    """All parcels of a share are there, in whichever micro-batches they came, and are not sent anywhere else."""
+    live = Live(spark, tmp_path, stream_of_streams(1100, MORE_STREAMS, DELAY, random.Random(11)))
+    live.arrive()
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE A.x <= B.x GROUP BY case WITHIN 6 seconds SLIDE 3 seconds"
+    with settings(spark, {"spark.sql.shuffle.partitions": "3", **KEPT["windows"]}):
+        answer = live.events.pattern(text, time="t").aggregate(number="string")
+        found = Counter((row.case, row.window, row[2]) for row in live.run(answer))
+    stored: DataFrame = spark.read.schema(SCHEMA).parquet(str(tmp_path / "events"))
+    whole = stored.pattern(text, time="t").aggregate(number="string").collect()
+    assert found == Counter((row.case, row.window, row[2]) for row in whole)
+    assert len({row.case for row in whole}) > 30
+
+
+@pytest.mark.classic
 def test_state_may_be_kept_in_rocksdb(spark: Any, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, stream_of_streams(1200, STREAMS, DELAY, random.Random(12)))
     found = asked_in_panes(live, 1300, 2)
@@ -756,6 +771,10 @@ def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
         lambda: asked.sample_trends(1),
         lambda: asked.top_trends(1),
         lambda: asked.top_trends(1, by=cet.avg(cet.event("A").x)),
+    ):
+        with pytest.raises(errors.StreamingNotSupported, match=r"all of its trends(.|\n)*hint: write per_group=True"):
+            ask()
+    for ask in (
         asked.survey_complete_trends,
         asked.graph,
         asked.statistics,

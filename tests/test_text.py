@@ -350,6 +350,20 @@ def test_parameters_are_values() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "written"),
+    [("10 minutes", "10 minutes"), (datetime.timedelta(seconds=90), "90 s"), (5, "5"), ("5", "5")],
+)
+def test_parameters_are_lengths(given: object, written: str) -> None:
+    text = "PATTERN SEQ(A, SEQ(B, C) WITHIN :w) WITHIN :w SLIDE :w MAX_GAP :w"
+    assert str(cet.parse(text, w=given)) == str(cet.parse(text.replace(":w", written)))
+
+
+def test_parameters_are_numbers_of_repetitions() -> None:
+    text = "PATTERN SEQ(A{:k}, B{:k,}, C{0,:m}, D{:k,:m}) WHERE COUNT(B) >= :k"
+    assert str(cet.parse(text, k=2, m=3)) == str(cet.parse(text.replace(":k", "2").replace(":m", "3")))
+
+
+@pytest.mark.parametrize(
     ("text", "values", "error", "message"),
     [
         ("PATTERN A WHERE A.x > :low", {}, ParseError, r":low has no value\n.*\n +\^{4}\n  hint: .*low=\.\.\."),
@@ -360,7 +374,16 @@ def test_parameters_are_values() -> None:
         ("PATTERN A WHERE A.x > :low", {"low": cet.event("A").x}, InvalidNode, "the parameter :low is a term, A.x"),
         ("PATTERN A WHERE A.x > :low", {"low": 2**63}, InvalidNode, "beyond the range of BIGINT"),
         ("PATTERN A WHERE A.x > : low", {"low": 1}, ParseError, "a value is missing after >"),
-        ("PATTERN A WITHIN :w", {"w": 1}, ParseError, "WITHIN needs a length of time"),
+        ("PATTERN A WITHIN :w", {}, ParseError, r":w has no value\n.*\n +\^{2}\n  hint: .*w=\.\.\."),
+        ("PATTERN A WITHIN 5", {"w": 1}, InvalidNode, "no parameter :w"),
+        ("PATTERN A WITHIN :w", {"w": "soon"}, ParseError, r":w: 'soon' is not a length of time\n.*\n {27}\^{2}\n"),
+        ("PATTERN A WITHIN 5 SLIDE :s", {"s": 1.5}, ParseError, ":s: 1.5 is not a length of time"),
+        ("PATTERN A MAX_GAP :g", {"g": None}, ParseError, ":g: None is not a length of time"),
+        ("PATTERN A WITHIN :w", {"w": 0}, ParseError, ":w: a window length must be positive"),
+        ("PATTERN A WITHIN :w minutes", {"w": 5}, ParseError, "cannot read 'minutes'(.|\n)*with its unit"),
+        ("PATTERN A{:k}", {"k": 2.0}, ParseError, r":k: 2.0 is no number of repetitions\n.*\n {20}\^{2}"),
+        ("PATTERN A{:k}", {"k": True}, ParseError, "no number of repetitions"),
+        ("PATTERN A{:k,:m}", {"k": 3, "m": 2}, ParseError, "cannot repeat 3 to 2 times"),
     ],
 )
 def test_parameters_that_do_not_fit(text: str, values: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -14,6 +14,8 @@ from cetdsl.execution.states import STATE_VERSION
 WHOLE = "all events"
 #: Bytes of parcels that are given at once, about.
 _GIVEN_BYTES = 8 << 20
+#: Bytes of events that are not merged with others any more: the names of columns take a twelfth of so many or less.
+_MERGED_BYTES = 8 << 10
 
 
 def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
@@ -24,6 +26,10 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
     watermark passes its end, which is ``end`` behind its start, a multiple of ``cut``. Its parcels are given then, with
     those of all buckets that are closed at the same time, and each of them is dropped with its last bucket. What
     parcels mean is kept beside them, and is to be ``meaning``.
+
+    Small parcels of the same buckets are merged, as each has the names of its columns: those that a micro-batch brings
+    with the last one of before, until it is large enough to stay as it is. So no micro-batch reads and writes more of
+    what is known already than one small parcel of each share and its buckets.
 
     It travels to the workers by value.
     """
@@ -43,6 +49,7 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
         def init(self, handle: Any) -> None:
             self.handle = handle
             self.meaning = handle.getValueState("meaning", "text string")
+            #: Numbers from 0 on are drawn; each pair of buckets has a small parcel, with a number below 0.
             self.parcels = handle.getMapState(
                 "parcels", "last bigint, number bigint", "first bigint, bodies array<binary>"
             )
@@ -59,10 +66,26 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
                     if body is not None:
                         bodies.setdefault((first, bucket), []).append(bytes(body))
             for (first, last), found in bodies.items():
-                self.parcels.updateValue((last, uuid4().int >> 65), (first, found))
+                self.keep(first, last, found)
             for milliseconds in set(map(expiry, opened)) - set(self.handle.listTimers()):
                 self.handle.registerTimer(milliseconds)
             return iter(())
+
+        def keep(self, first: int, last: int, bodies: list[bytes]) -> None:
+            """Adds parcels that the same buckets need to those that are known."""
+            small = (last, first - last - 1)
+            if sum(map(len, bodies)) < _MERGED_BYTES:
+                from cetdsl.kernels.wire.parcels import merged
+
+                known = self.parcels.getValue(small)
+                body = merged([*(known[1] if known else []), *bodies])
+                if len(body) < _MERGED_BYTES:
+                    self.parcels.updateValue(small, (first, [body]))
+                    return
+                if known:
+                    self.parcels.removeKey(small)
+                bodies = [body]
+            self.parcels.updateValue((last, uuid4().int >> 65), (first, bodies))
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
             # Timers expire in order: the first one of a share stands for all of its buckets that the watermark has

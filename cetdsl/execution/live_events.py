@@ -47,7 +47,9 @@ def kept_once(
     """
     shares = _shares(rows, keys)
     # A bucket of a parcel has a row of its own, the last one with the parcel.
-    opened = _by_bucket(packed_by_share(rows, packed, keys, shares, buckets), buckets)
+    opened = _by_bucket(
+        packed_by_share(rows, packed, keys, shares, buckets), buckets, "explode(sequence(first, last)) AS bucket"
+    )
     body = F.expr("CASE WHEN bucket = last THEN body END AS body")
     kept = keeper(f"{meaning}, in {shares} shares", buckets.cut, buckets.end)
     rows = opened.select("share", "bucket", "first", body, "closes")
@@ -60,18 +62,20 @@ def kept_by_window(
     """Returns what :func:`kept_once` does, of parcels that Spark's own operators keep for each of their buckets.
 
     Parcels of one bucket stay apart in state, so that a micro-batch writes what it brings, and not again what is known.
+    Each has a number, by which Spark keeps all parcels of a share in one task, so that nothing has to be sent to the
+    kernels behind.
     """
     shares = _shares(rows, keys)
-    opened = _by_bucket(packed_by_share(rows, packed, keys, shares, buckets), buckets)
+    parcels = packed_by_share(rows, packed, keys, shares, buckets, by_window=True)
+    opened = _by_bucket(parcels, buckets, "inline(arrays_zip(sequence(first, last), numbers)) AS (bucket, number)")
     # Equal parcels, if there are any, are one group of two. Groups of two sets of parcels are told apart by a name.
     name = f"u{next(NAMES)}"
     collected = F.collect_list(F.struct(F.col("body").alias(name)))
-    kept = opened.groupBy("share", "closes", F.xxhash64("body").alias("number")).agg(
+    kept = opened.groupBy("share", "closes", "number").agg(
         of_same_meaning(collected, f"{meaning}, in {shares} shares").alias("bodies")
     )
     bucket = F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L AS s")
-    given = given_once(kept).select("share", bucket, F.inline("bodies").alias("p")).repartition("share")
-    return in_batches(given, "s")
+    return in_batches(given_once(kept).select(bucket, F.inline("bodies").alias("p")), "s")
 
 
 def _shares(rows: DataFrame, keys: Sequence[str]) -> int:
@@ -79,18 +83,17 @@ def _shares(rows: DataFrame, keys: Sequence[str]) -> int:
     return shuffle_tasks(rows.sparkSession) if keys else 1
 
 
-def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime) -> DataFrame:
+def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime, each: str) -> DataFrame:
     """Returns parcels once for each time bucket that needs them, and has Spark observe for which of them events come.
 
+    ``each`` bucket of a parcel is made in SQL, with what else is its own.
     Spark compares the column of a note with the watermark, and drops what is for a bucket that is closed.
     """
     end = f"{buckets.cut} + {buckets.end}"
     told = parcels.observe(kept_by_end(), tallied(f"first * {end}", "body IS NULL"))
     told = told.observe(*keyed(f"last * {end}", "CASE WHEN first IS NULL THEN body END"))
     closes = F.expr(f"bucket * {end}").alias("closes", metadata={WATERMARK: 0})
-    opened = told.filter("first + length(body) IS NOT NULL").withColumn(
-        "bucket", F.expr("explode(sequence(first, last))")
-    )
+    opened = told.filter("first + length(body) IS NOT NULL").select("*", F.expr(each))
     return opened.select("*", closes)
 
 

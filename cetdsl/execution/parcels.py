@@ -25,13 +25,20 @@ _PACKED_BY_BUCKET = "share int, first bigint, last bigint, body binary, events b
 
 
 def packed_by_share(
-    rows: DataFrame, columns: Sequence[str], keys: Sequence[str], shares: int, buckets: BucketsOfTime | None = None
+    rows: DataFrame,
+    columns: Sequence[str],
+    keys: Sequence[str],
+    shares: int,
+    buckets: BucketsOfTime | None = None,
+    *,
+    by_window: bool = False,
 ) -> DataFrame:
     """Returns parcels of some columns of the rows, those of a share of the keys together; no key: there is one share.
 
     The columns of the answer are the ``share`` and the parcel ``p``. Of a stream, a parcel has rows that the same time
     ``buckets`` need, which know the time's position among the columns; then the answer has the ``share``, the ``first``
-    and the ``last`` of the buckets, the parcel ``body``, and how many ``events`` it has.
+    and the ``last`` of the buckets, the parcel ``body``, and how many ``events`` it has; and if it is kept
+    ``by_window``, the ``numbers``, one for each bucket, by which Spark groups it in the task of its share.
     """
     if all(isinstance(rows.schema[key].dataType, _WHOLE) for key in keys):
         left_out = [key for key in keys if key not in columns]
@@ -43,8 +50,9 @@ def packed_by_share(
     if buckets is None:
         return map_stage(rows.selectExpr(*sent), "parcels", spec, _PACKED)
     moved = attrs.evolve(buckets, time=buckets.time + spec.left_out)
-    spec, kept_shares = attrs.evolve(spec, buckets=moved), shares if keys else 0
-    return map_stage(rows.selectExpr(*sent), "parcels", spec, _PACKED_BY_BUCKET, kept_shares=kept_shares)
+    spec, kept_shares = attrs.evolve(spec, buckets=moved, by_window=by_window), shares if keys else 0
+    packed = f"{_PACKED_BY_BUCKET}, numbers array<bigint>" if by_window else _PACKED_BY_BUCKET
+    return map_stage(rows.selectExpr(*sent), "parcels", spec, packed, kept_shares=kept_shares)
 
 
 def in_batches(parcels: DataFrame, *beside: str) -> DataFrame:

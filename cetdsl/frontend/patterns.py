@@ -699,8 +699,8 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
         [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]``.
     **parameters
         The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, lengths of time, truth
-        values or None. They are bound as values, and never read as text. They stand in terms only: the length
-        after WITHIN and the numbers of ``A{2,3}`` are written in the text.
+        values or None. They are bound as values, and never read as part of the query. Where a length of time stands,
+        they are what :meth:`~cetdsl.QueryTerm.within` takes, and in ``A{:least,:most}`` whole numbers.
 
     Returns
     -------
@@ -709,7 +709,7 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     Raises
     ------
     ParseError
-        With the place in the text and a hint.
+        With the place in the text and a hint; also where a parameter has no value, or stands for what it is not.
     InvalidNode
         A parameter is no constant, or the text has none of its name.
 
@@ -722,6 +722,9 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     >>> parse("PATTERN Stock+ WHERE Stock.price > :ratio * NEXT(Stock).price", ratio=1.05)
     PATTERN Stock+
     WHERE Stock.price > 1.05 * NEXT(Stock).price
+    >>> parse("PATTERN Stock{:least,} WITHIN :length SLIDE 1 minute", least=2, length="10 minutes")
+    PATTERN Stock{2,}
+    WITHIN 10 minutes SLIDE 1 minute
     """
     return QueryTerm(sase.parse(text, constants(parameters)))
 

@@ -21,7 +21,7 @@ import attrs
 import pyparsing as pp
 
 from cetdsl.aggregates.functions import FUNCTIONS, SPELLINGS
-from cetdsl.errors import CetdslError, InvalidNode, ParseError, nearest
+from cetdsl.errors import CetdslError, InvalidNode, ParseError, nearest, shown
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -121,7 +121,7 @@ def parse(
         [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]] [MAX_GAP ...]``; keywords in any case, comments from
         ``--`` to the end of the line.
     parameters : mapping of str to Literal, optional
-        The constant that stands for ``:name``, by name.
+        The constant that stands for ``:name``, in a term, as a length of time or as a number of repetitions, by name.
     advice : callable, optional
         Says how to give a value to the parameter of a name that has none.
 
@@ -630,6 +630,19 @@ def _parameter(text: str, at: int, tokens: pp.ParseResults) -> Literal:
     return values[name]
 
 
+def _parameter_as(read: Callable[[Any], T]) -> Callable[[str, int, pp.ParseResults], T]:
+    """A parameter where no term stands, read as what stands there."""
+
+    def build(text: str, at: int, tokens: pp.ParseResults) -> T:
+        value = _parameter(text, at, tokens).value
+        try:
+            return read(value)
+        except CetdslError as error:
+            raise _error(text, at, f"the parameter {tokens[0]}: {error.message}", error.hint) from None
+
+    return build
+
+
 def _neighbour(text: str, at: int, tokens: pp.ParseResults) -> Attribute:
     word, variable, column = tokens
     return Attribute(variable, column, NEIGHBOURS[word.upper()])
@@ -665,13 +678,13 @@ def _aggregate(text: str, at: int, tokens: pp.ParseResults) -> Aggregate:
         if isinstance(argument, _Bare):
             return Aggregate(function, argument.name)
     elif argument == "*" or isinstance(argument, _Bare):
-        shown, owner, column = ("*", "b", "price") if argument == "*" else (argument.name, argument.name, argument.name)
+        said, owner, column = ("*", "b", "price") if argument == "*" else (argument.name, argument.name, argument.name)
         raise _error(
             text,
             at,
-            f"{function.upper()}({shown}) does not say which column of which event",
+            f"{function.upper()}({said}) does not say which column of which event",
             f"write {function.upper()}({owner}.price)"
-            + (f", or {function.upper()}(b.{column}) for the column {column}" if shown != "*" else ""),
+            + (f", or {function.upper()}(b.{column}) for the column {column}" if said != "*" else ""),
         )
     return _checked(text, at, Aggregate, function, None, argument)
 
@@ -701,9 +714,16 @@ def _times(text: str, at: int, tokens: pp.ParseResults) -> _Times:
     if sign != "{":
         low, high = {"+": (1, None), "*": (0, None), "?": (0, 1)}[sign]
         return _Times(low, high, at)
-    counts = [int(token) for token in tokens[1:] if token.isdigit()]
+    counts = [token for token in tokens[1:] if isinstance(token, int)]
     unbounded = len(counts) == 1 and "," in list(tokens)
     return _Times(counts[0], None if unbounded else counts[-1], at)
+
+
+def _repetitions(value: object) -> int:
+    """A number of repetitions that is given as a value."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidNode(f"{shown(value)} is no number of repetitions", hint="pass a whole number, as of A{2,3}")
+    return value
 
 
 def _repeated(text: str, part: Pattern, times: Iterable[_Times]) -> Pattern:
@@ -1056,7 +1076,9 @@ def _expression_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.Parse
 def _length_rule() -> pp.ParserElement:
     amount = pp.Regex(rf"{_DIGITS}(?:\.{_DIGITS})?").set_name("length")
     unit = pp.Regex(PLAIN_NAME).set_name("unit of time")
-    return pp.OneOrMore(amount + pp.Opt(unit)).set_name("length").set_parse_action(_length)
+    written = pp.OneOrMore(amount + pp.Opt(unit)).set_parse_action(_length)
+    given = pp.Regex(_PARAMETER).set_parse_action(_parameter_as(Span.parse))
+    return (written | given).set_name("length")
 
 
 def _pattern_rule(expression: pp.Forward, name: pp.ParserElement, length: pp.ParserElement) -> pp.ParserElement:
@@ -1064,7 +1086,8 @@ def _pattern_rule(expression: pp.Forward, name: pp.ParserElement, length: pp.Par
     pattern.set_name("pattern")
     limited = (pattern + pp.Opt(pp.Suppress(_keyword("WITHIN")) - length)).set_name("pattern")
     limited.set_parse_action(_limited)
-    count = pp.Regex(r"[0-9]{1,9}(?!\w)").set_name("count")
+    written = pp.Regex(r"[0-9]{1,9}(?!\w)").set_parse_action(lambda text, at, tokens: int(tokens[0]))
+    count = (written | pp.Regex(_PARAMETER).set_parse_action(_parameter_as(_repetitions))).set_name("count")
     times = pp.Regex(r"[+*?]").set_name("+ * ?") | pp.Literal("{") - count - pp.Opt(
         pp.Literal(",") - pp.Opt(count)
     ) - pp.Suppress("}")
@@ -1285,6 +1308,8 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
     if keys and re.fullmatch(ANY_NAME, found):
         return f"cannot read {found!r} here", f"separate columns by commas; a computed group is named by AS {found}"
     if any(token.upper() == "WITHIN" for token in before):
+        if re.fullmatch(_PARAMETER, word):
+            return f"cannot read {found!r} here", "a parameter is a whole length, with its unit: '10 minutes'"
         return f"cannot read {found!r} here", "a length is a whole number and a unit, such as 10 minutes"
     if any(token.upper() == "WHERE" for token in before):
         return f"cannot read {found!r} here", "join predicates with AND or OR, and write strings in 'quotes'"

@@ -19,6 +19,10 @@ class BucketsOfTime:
     begin: int
     end: int
 
+    def closes(self, bucket: int) -> int:
+        """When a bucket is closed, in microseconds: nothing that it needs comes later."""
+        return bucket * self.cut + self.end
+
 
 @attrs.frozen
 class ParcelSpec:
@@ -35,9 +39,12 @@ class ParcelSpec:
         So many columns, the first ones, are not packed.
     buckets : BucketsOfTime, optional
         Of a stream, which time buckets need an event; a parcel has events that the same ones need.
+    by_window : bool, optional
+        Of a stream, whether a parcel is kept once for each of its buckets, where a number sends it to its share's task.
     """
 
     shares: tuple[int, ...]
     keys: tuple[int, ...] | None = None
     left_out: int = 0
     buckets: BucketsOfTime | None = None
+    by_window: bool = False

@@ -8,6 +8,17 @@ from __future__ import annotations
 
 from functools import cache
 
+#: The parts of MurmurHash3, of 32 bits (Appleby, SMHasher), as Spark computes it, with its seed.
+_MASK, _SEED = 2**32 - 1, 42
+_FIRST, _SECOND, _ADDED = 0xCC9E2D51, 0x1B873593, 0xE6546B64
+_FIRST_FINAL, _SECOND_FINAL = 0x85EBCA6B, 0xC2B2AE35
+#: What undoes a multiplication, as all factors are odd.
+_FIRST_BACK, _SECOND_BACK, _FIVE_BACK, _FIRST_FINAL_BACK, _SECOND_FINAL_BACK = (
+    pow(factor, -1, 2**32) for factor in (_FIRST, _SECOND, 5, _FIRST_FINAL, _SECOND_FINAL)
+)
+#: Bytes of the types, which are hashed as well.
+_INT, _LONG = 4, 8
+
 
 @cache
 def share_numbers(tasks: int) -> tuple[int, ...]:
@@ -45,15 +56,61 @@ def murmur3(number: int) -> int:
     >>> murmur3(0), murmur3(1)
     (933211791, -559580957)
     """
-    mask = 2**32 - 1
+    return _signed(_hash_of_int(number), 32)
 
-    def rotated(value: int, bits: int) -> int:
-        return ((value << bits) | (value >> (32 - bits))) & mask
 
-    block = rotated(number * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
-    value = (rotated(42 ^ block, 13) * 5 + 0xE6546B64) & mask
-    value ^= 4  # the length in bytes
-    value = (value ^ (value >> 16)) * 0x85EBCA6B & mask
-    value = (value ^ (value >> 13)) * 0xC2B2AE35 & mask
-    value ^= value >> 16
-    return value - 2**32 if value >= 2**31 else value
+def number_of_task(share: int, second: int, low: int) -> int:
+    """Returns a third number that sends rows with a share and a ``bigint`` to the task of the share.
+
+    State is spread by the hash of all columns that rows are grouped by. That of the share, of the ``second`` number and
+    of this one, a ``bigint`` too, equals that of the share alone, so that all of a share's rows are in one task,
+    however many tasks there are. Its lower 32 bits are those that are given, and the upper ones are found by computing
+    the hash backwards, which can be done as each step of it has an inverse.
+
+    Examples
+    --------
+    >>> number_of_task(12, 1_000_000, 7)
+    -3149588737512439801
+    """
+    share_hash = _hash_of_int(share)
+    before = _with_block(_hash_of_long(second, share_hash), low)
+    after = (_unfinished(share_hash) ^ _LONG) - _ADDED
+    block = before ^ _rotated(after * _FIVE_BACK & _MASK, 32 - 13)
+    high = _rotated(block * _SECOND_BACK & _MASK, 32 - 15) * _FIRST_BACK & _MASK
+    return _signed(high << 32 | low, 64)
+
+
+def _hash_of_int(number: int) -> int:
+    return _finished(_with_block(_SEED, number) ^ _INT)
+
+
+def _hash_of_long(number: int, seed: int) -> int:
+    low, high = number & _MASK, number >> 32 & _MASK
+    return _finished(_with_block(_with_block(seed, low), high) ^ _LONG)
+
+
+def _with_block(value: int, block: int) -> int:
+    """Mixes 32 bits more into a hash."""
+    mixed = _rotated(block * _FIRST & _MASK, 15) * _SECOND & _MASK
+    return (_rotated(value ^ mixed, 13) * 5 + _ADDED) & _MASK
+
+
+def _finished(value: int) -> int:
+    value = (value ^ (value >> 16)) * _FIRST_FINAL & _MASK
+    value = (value ^ (value >> 13)) * _SECOND_FINAL & _MASK
+    return value ^ (value >> 16)
+
+
+def _unfinished(value: int) -> int:
+    """Undoes :func:`_finished`."""
+    value = (value ^ (value >> 16)) * _SECOND_FINAL_BACK & _MASK
+    value = (value ^ (value >> 13) ^ (value >> 26)) * _FIRST_FINAL_BACK & _MASK
+    return value ^ (value >> 16)
+
+
+def _rotated(value: int, bits: int) -> int:
+    return ((value << bits) | (value >> (32 - bits))) & _MASK
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - (1 << bits) if value >> (bits - 1) else value

@@ -8,13 +8,15 @@ unpacks them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
+from cetdsl.ir.shares import number_of_task
 from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers, pieces_of, validity
 
@@ -33,6 +35,7 @@ _FIRST_MIX, _SECOND_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 #: Each key sets one of so many bits, and one, by its hash: those of Spark's bitmaps, in the same order.
 _KEY_BITS = np.uint64(8 * 4096 - 1)
+_NUMBERS = pa.list_(pa.int64())
 
 
 def parcel_stream(
@@ -47,7 +50,8 @@ def parcel_stream(
 
     Yields the shares and the parcels. Of a stream, the first and the last of their buckets stand between these, and
     behind them how many events a parcel has. In rows without a parcel, this is how many events have come for a time
-    bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place.
+    bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place. Where parcels are
+    kept by window, the last column has the :func:`~cetdsl.ir.shares.number_of_task` of each of their buckets.
     """
     if buffer_bytes is None:
         buffer_bytes = min(max(BUFFER_BYTES, _LEAST_BYTES * len(spec.shares)), MOST_BUFFER_BYTES)
@@ -71,12 +75,14 @@ def parcel_stream(
         columns = [from_numpy(shares), *map(from_numpy, buckets), from_bytes(bodies, pa.binary())]
         if buckets:
             columns.append(from_numpy(counts))
+            if spec.by_window:
+                columns.append(_numbers(spec, shares, buckets, bodies))
             _count(tally, buckets, counts)
             keys[_scattered(hashes) & _KEY_BITS] = True
         yield columns
     if tally:
-        yield _tallies(sorted(tally.items())[:TALLIED])
-        yield _bits(keys, max(tally))
+        for told in (_tallies(sorted(tally.items())[:TALLIED]), _bits(keys, max(tally))):
+            yield [*told, *([pa.nulls(len(told[0]), _NUMBERS)] if spec.by_window else [])]
 
 
 def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[pa.Table]:
@@ -144,6 +150,29 @@ def _packed(events: pa.Table) -> bytes:
         writer.write_table(events)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
+
+
+def merged(parcels: Sequence[bytes]) -> bytes:
+    """Returns one parcel of the events of some."""
+    batches = list[pa.RecordBatch]()
+    for parcel in parcels:
+        with pa.ipc.open_stream(parcel) as reader:
+            batches += reader
+    return _packed(pa.Table.from_batches(batches).combine_chunks())
+
+
+def _numbers(spec: ParcelSpec, shares: NDArray[np.int32], buckets: list[Ints], bodies: list[bytes]) -> pa.Array:
+    """Returns for each parcel the numbers that send it to the task of its share, one for each of its buckets."""
+    needed = spec.buckets
+    assert needed is not None, "those of a batch are not kept"
+    first, last = buckets
+    numbers = [
+        number_of_task(share, needed.closes(bucket), crc32(body))
+        for share, begin, end, body in zip(shares.tolist(), first.tolist(), last.tolist(), bodies, strict=True)
+        for bucket in range(begin, end + 1)
+    ]
+    offsets = np.append(0, np.cumsum(last - first + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(from_numpy(offsets), from_numpy(np.array(numbers, dtype=np.int64)))
 
 
 def _count(tally: Counter[int], buckets: list[Ints], events: Ints) -> None:
