@@ -145,8 +145,8 @@ def streaming(events: Events, runs: int) -> Result:
     ratios = [state / live for state, live in zip(held[STATE]["seconds"], held[LIVE_EVENTS]["seconds"])]
     notes = [
         "The most that state held, MB: " + ", ".join(f"{name} {size / 1e6:.1f}" for name, size in most.items()) + ".",
-        f"Of single triggers {min(ratios):.2f} to {max(ratios):.2f} times those of the live events, as RocksDB keeps what "
-        "has been dropped until it compacts its files.",
+        f"After each trigger, {min(ratios):.2f} to {max(ratios):.2f} times those of the live events, as RocksDB keeps "
+        "what has been dropped until it compacts its files.",
         note,
     ]
     batches = f"{FILES_PER_TRIGGER} of {FILES} files in each micro-batch"
