@@ -19,10 +19,10 @@ from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 
 #: Shorter bursts are decided on together; bursts of more than four times as many events, in parts.
-DECISION_EVENTS = 96
+DECISION_EVENTS = 64
 #: A decision takes as long as to propagate about a tenth of an event does where all share, so that of many variants one
 #: each for so few events would take a part of the time that is felt.
-EVENTS_PER_VARIANT = 6
+EVENTS_PER_VARIANT = 4
 
 #: What is known of a variant in a *stretch*, which is as many bursts as are decided on as one: the events bound to it;
 #: how often it began to do otherwise than most of its family; the columns that plain events touched, and how often they
