@@ -61,6 +61,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
+def pytest_collection_finish() -> None:
+    # No search for garbage need look through the modules and the tests, which are here to the end.
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """The Spark session of the run."""

@@ -12,6 +12,11 @@ from pyspark.sql import functions as F
 ORIGIN = 1_704_060_000
 #: Seconds between two events of a key, so 100 of them fall into an hour.
 STEP = 36
+#: What a ride may begin with, which workloads have before ``Travel``, the event that repeats.
+BEFORE_TRAVEL = (
+    *("Request", "Offer", "Accept", "Decline", "Assign"),
+    *("Approach", "Arrive", "Wait", "Pickup", "Detour"),
+)
 #: The columns of :meth:`Events.text_keys` that are its keys.
 TEXT_KEYS = ("country", "branch", "account")
 #: An A and seven B in turn; see :func:`trends_events`.
@@ -110,21 +115,23 @@ class Events:
         keys = self.scaled(17_392)
         return self._kept("trends", TRENDS_CYCLE * keys, keys, cycle=True)
 
-    def phases(self, burst: int, share: float, phase: int = 0) -> DataFrame:
-        """20,000 events one tick apart, in bursts: one of ten kinds of prefixes, then three of ``Travel``.
+    def rides(self, burst: int, share: float, phase: int = 0) -> DataFrame:
+        """20,000 events of a ridesharing service, in bursts: one of what a ride begins with, then three of ``Travel``.
 
-        A ``share`` of the events has an ``x`` from 0 to 100, the others have 0; with a ``phase``, of so many events at
-        a time every other phase has only zeros.
+        They are one tick apart, and the kinds of :data:`BEFORE_TRAVEL` take turns. A ``share`` of the events has a
+        ``speed`` from 0 to 100, the others stand still; with a ``phase``, of so many events at a time, in every other
+        phase all of them do.
         """
         number, turn = F.col("id"), F.floor(F.col("id") / burst)
-        prefix = F.concat(F.lit("P"), (F.floor(turn / 4) % 10).cast("string"))
+        kinds = F.array(*map(F.lit, BEFORE_TRAVEL))
+        before = F.element_at(kinds, (1 + F.floor(turn / 4) % len(BEFORE_TRAVEL)).cast("int"))
         differs = _uniform(number, 4) < share
         if phase:
             differs &= F.floor(number / phase) % 2 == 1
         return self.spark.range(0, self.scaled(20_000), 1, 1).select(
             number.alias("ts"),
-            F.when(turn % 4 == 0, prefix).otherwise("Travel").alias("kind"),
-            F.when(differs, 100 * _uniform(number, 5)).otherwise(0.0).alias("x"),
+            F.when(turn % 4 == 0, before).otherwise("Travel").alias("kind"),
+            F.when(differs, 100 * _uniform(number, 5)).otherwise(0.0).alias("speed"),
         )
 
     def kinds(self, count: int, kinds: str) -> DataFrame:

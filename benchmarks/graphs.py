@@ -347,6 +347,69 @@ def windows(events: Events, runs: int) -> Result:
     return result("windows of which ten overlap, one core", measured, verdicts, notes=notes)
 
 
+# ------------------------------------------------------------------------------------------------ pairwise predicates
+
+#: The second query of the SIGMOD'17 paper, whose pairwise predicate the rewriter makes one between neighbours.
+CLIMB = (
+    "PATTERN SEQ(Activity a, Activity+ b[]) "
+    "WHERE [personID] AND b.rate < NEXT(b).rate AND a.rate*2 < b.rate AND b.type = 'passive'"
+)
+#: Where rates need not rise, each event of ``a`` has a graph of its own.
+ABOVE = CLIMB.replace("b.rate < NEXT(b).rate", "b.activity = NEXT(b).activity")
+TEN_MINUTES = " WITHIN 10 minutes SLIDE 1 minute"
+
+
+def heart_rates(events: Events, runs: int) -> Result:
+    """Complete trends of a query with a pairwise predicate: one trend of all events, and exponentially many."""
+    rows, found = events.scaled(100_000), {}
+    measured_rates = events.saved(f"rates-{rows}", lambda: datasets.heart_rates(events.spark, rows, persons=1))
+    number = F.col("id")
+    # From the second one on, each rate is more than twice the first, and than the one before.
+    climbing = events.spark.range(0, rows, 1, 1).select(
+        F.timestamp_seconds(number).alias("ts"),
+        F.lit("Activity").alias("kind"),
+        F.lit("passive").alias("type"),
+        F.lit(0).alias("personID"),
+        F.when(number == 0, 40.0).otherwise(100 + 99 * number / rows).alias("rate"),
+    )
+    given = {
+        "one trend of all events": Input.of(climbing, CLIMB, "maximal"),
+        "windows of ten minutes, one every minute": Input.of(measured_rates, CLIMB + TEN_MINUTES, "maximal"),
+        "one window": Input.of(measured_rates, CLIMB, "maximal"),
+        "a graph for each event a": Input.of(measured_rates, ABOVE + TEN_MINUTES, "maximal"),
+    }
+    listed, *_ = given
+
+    def once(name: str) -> None:
+        one, trends = given[name], 0
+        for part in one.graphs.parts(one.chunk):
+            if name == listed:
+                trends += int(count_refs(part.graph, part.low, part.high, complete=True)[0].sum())
+            else:
+                trends += sum(count_trends(part.graph, part.low, part.high, True).exact.tolist())
+        found[name] = trends
+
+    asked = cet.pattern(measured_rates, CLIMB + TEN_MINUTES, time="ts", type="kind")
+    actions: dict[str, Callable[[], None]] = {name: lambda name=name: once(name) for name in given}
+    actions["on Spark"] = lambda: discard(asked.count_complete_trends(number="string"))
+    measured = take_turns(actions, runs)
+    first, windowed, whole, each = given
+    verdicts = [
+        Verdict(f"{first}, listed", first, "", 1),
+        Verdict(f"{windowed}, counted exactly", windowed, "", 1),
+        Verdict(f"{whole}, counted exactly", whole, "", 1),
+        Verdict("the windows by count_complete_trends(), Spark and reading included", "on Spark", "", None),
+        Verdict(f"{windowed}, where no rate need rise: {each}", each, "", None),
+    ]
+    notes = [f"{name}, trends: {_size(trends)}" for name, trends in found.items()]
+    about = "SEQ(a, b+), rates of b rise and are each more than twice that of a: 100,000 measurements, “maximal” trends"
+    return result(f"{about}, one core", measured, verdicts, notes=notes)
+
+
+def _size(trends: int) -> str:
+    return f"{trends:,}" if trends < 2**63 else f"2^{trends.bit_length() - 1:,}"
+
+
 # ----------------------------------------------------------------------------------------------------- whole jobs
 
 
@@ -396,4 +459,4 @@ def _of_the_mean_length(trends: DataFrame, mean: float) -> pa.Table:
     return pa.concat_tables([part.toArrow() for part in parts])
 
 
-RACES = {race.__name__: race for race in (refs, counting, graph, memory, optimizers, windows, job)}
+RACES = {race.__name__: race for race in (refs, counting, graph, memory, optimizers, windows, heart_rates, job)}

@@ -41,7 +41,10 @@ def table(results: dict[str, Any]) -> str:
     for name, race in results["races"].items():
         elsewhere = f"; {_machine(race['machine'])}" if race.get("machine", machine) != machine else ""
         times = f"; {race['runs']} runs" if race.get("runs", results["runs"]) != results["runs"] else ""
-        lines += ["", f"**{name}**: {race['about']} ({race['measured_on']}{elsewhere}{times})", ""]
+        # A contestant and its floor keep two cores busy by themselves.
+        is_busy = race.get("load_average", 0) > 2 * race.get("machine", machine)["cores"]
+        busy = f"; beside other work, load average {race['load_average']}" if is_busy else ""
+        lines += ["", f"**{name}**: {race['about']} ({race['measured_on']}{elsewhere}{times}{busy})", ""]
         lines += ["| | seconds | against | ratio | from, to | processor | limit | | worker MB | all workers MB |"]
         lines += ["|---|--:|--:|--:|--:|--:|--:|---|--:|--:|"]
         lines += [_row(line) for line in race["verdicts"]]

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from events import Events
+from events import BEFORE_TRAVEL, Events
 from numba import njit
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from report import draw, save
-from sharing import PREFIXES, Loaded, different_prefixes, diverging, texts
+from sharing import Loaded, different_prefixes, diverging, texts
 from streams import read_bars
 
 import run  # before cetdsl: it finds the repository's own
@@ -237,7 +237,7 @@ def between(values: list[float]) -> str:
 
 
 def prefixed(number: int, window: str) -> dict[str, str]:
-    """So many queries over :meth:`Events.phases` that differ before their Kleene pattern."""
+    """So many queries over :meth:`Events.rides` that differ before their Kleene pattern."""
     return {name: text.replace("WITHIN 2000 SLIDE 200", window) for name, text in different_prefixes(number).items()}
 
 
@@ -248,7 +248,7 @@ def quarter(a_minute: int) -> str:
 
 def online(events: Events) -> Found:
     """Bursts of 100 events: events a minute, and queries (figures 9 and 10)"""
-    df = events.phases(100, 0.0)
+    df = events.rides(100, 0.0)
     check(df.filter("ts < 3000"), prefixed(8, quarter(2_000)), count_by_scanning)
     rates = (10_000, 12_500, 15_000, 20_000)
     by_events = along({n: Loaded.of(df, prefixed(25, quarter(n)), "log2") for n in rates}, against_unshared)
@@ -276,7 +276,7 @@ def building(events: Events) -> Found:
 
     def stream(length: int) -> DataFrame:
         place = F.col("id") % length
-        kinds = F.element_at(F.array(*map(F.lit, PREFIXES[:5])), (place + 1).cast("int"))
+        kinds = F.element_at(F.array(*map(F.lit, BEFORE_TRAVEL[:5])), (place + 1).cast("int"))
         kind = F.when(place < 5, kinds).otherwise("Travel")
         return events.spark.range(0, 100 * length, 1, 1).select(F.col("id").alias("ts"), kind.alias("kind"))
 
@@ -302,7 +302,7 @@ def building(events: Events) -> Found:
 
 def windows(events: Events) -> Found:
     """Windows that overlap more and more: bursts of 100 events, 25 queries"""
-    df = events.phases(100, 0.0)
+    df = events.rides(100, 0.0)
     points = {n: Loaded.of(df, prefixed(25, f"WITHIN 2000 SLIDE {2000 // n}"), "log2") for n in (1, 2, 5, 10, 20)}
     lines = along(points, against_unshared)
     growth = lines["latency"][OURS][-1][1] * 20 / lines["latency"][OURS][0][1]
@@ -314,7 +314,7 @@ def windows(events: Events) -> Found:
 def divergence(events: Events) -> Found:
     """Ten queries that differ at more and more events, in every other phase of 4,000"""
     points = {
-        round(100 * share, 1): Loaded.of(events.phases(100, share, 4_000), diverging(10), "log2")
+        round(100 * share, 1): Loaded.of(events.rides(100, share, 4_000), diverging(10), "log2")
         for share in (0.0, 0.03, 0.1, 0.2, 0.35, 0.5, 1.0)
     }
     lines = along(points, by_decisions)

@@ -25,6 +25,13 @@ CONFIGURATION = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
+#: What saves time beside: workers are forked with the kernels loaded, calls of Spark's functions do not look up where
+#: they stand, for errors to tell (a tenth of the time that it takes for a small test), and nobody reads plans as text.
+QUICK = {
+    "spark.python.daemon.module": "preloaded_daemon",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
+}
 
 
 def remember_lookups() -> None:
@@ -62,7 +69,7 @@ def session(mode: str, scratch: str) -> Iterator[Any]:
         "spark.sql.warehouse.dir": scratch,
     }
     if mode != "cluster":
-        configuration["spark.python.daemon.module"] = "preloaded_daemon"
+        configuration.update(QUICK)
     if mode == "connect":
         # Takes a free port instead of Connect's usual one, so that two runs can share a machine.
         os.environ["SPARK_TESTING"] = "1"

@@ -339,10 +339,11 @@ def test_trees_store_no_more_than_there_is_room_for(text: str, monkeypatch: pyte
         worker.detected(plans)
 
 
+METHODS = (("unconditional", False), ("invariants", False), ("any", False), ("any", True))
+
+
 @pytest.mark.parametrize("text", TYPICAL)
-@pytest.mark.parametrize(
-    ("method", "trees"), [("unconditional", False), ("invariants", False), ("any", False), ("any", True)]
-)
+@pytest.mark.parametrize(("method", "trees"), METHODS)
 def test_whenever_plans_change_each_trend_is_found_once(
     text: str, method: str, trees: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,13 +372,14 @@ def test_whenever_plans_change_each_trend_is_found_once(
     own = next(plans_of(worker.branches, 1, 0, trees))
     how = Adaptation("unconditional" if method == "any" else method, distance=0.0)
     cuts = (-1,) if worker.plan.source.windowing.cut <= 0 else (-1, 3)
-    for cut, (chunk_events, batch) in cuttings(0, cuts):
-        for events_of_slice in (1, 2):
-            worker.cut = cut
-            algorithm = "tree" if trees else "greedy"
-            adapting = {"algorithm": algorithm, "adaptation": how, "slice_events": events_of_slice, "slices": 2}
-            found = worker.detected(own, chunk_events, batch, adapting=adapting)
-            assert Counter(found) == expected, (cut, chunk_events, events_of_slice)
+    # Every text meets both lengths of slices by each method; which way of cutting with which one goes by turns.
+    ways, turn = cuttings(0, cuts), TYPICAL.index(text) + METHODS.index((method, trees))
+    for (cut, (chunk_events, batch)), events_of_slice in zip(ways, itertools.cycle((1 + turn % 2, 2 - turn % 2))):
+        worker.cut = cut
+        algorithm = "tree" if trees else "greedy"
+        adapting = {"algorithm": algorithm, "adaptation": how, "slice_events": events_of_slice, "slices": 2}
+        found = worker.detected(own, chunk_events, batch, adapting=adapting)
+        assert Counter(found) == expected, (cut, chunk_events, events_of_slice)
     several = len(kinds) > (2 if trees else 1)
     assert method != "any" or not several or changes[True] > 100
 
@@ -395,10 +397,11 @@ def test_trends_of_keys_whose_cheap_plans_are_left_alone(text: str, monkeypatch:
     monkeypatch.setattr(Pace, "lengths", lambda pace, events: np.full_like(events, 2))
     monkeypatch.setattr(adapt, "THIN", 2)
     how = {"algorithm": "greedy", "adaptation": Adaptation(distance=0.0), "slice_events": None, "slices": 2}
-    for pays in (0.0, 0.5, 1e9):
+    # By turns, so that each way of cutting meets each price.
+    for turn, pays in enumerate((0.0, 0.5, 1e9), TYPICAL.index(text)):
         monkeypatch.setattr(adapt, "PAYS", pays)
-        for _, (chunk_events, batch) in cuttings(0, (-1,)):
-            assert Counter(worker.detected(own, chunk_events, batch, adapting=how)) == expected, (pays, chunk_events)
+        chunk_events, batch = CUTTING[turn % len(CUTTING)]
+        assert Counter(worker.detected(own, chunk_events, batch, adapting=how)) == expected, (pays, chunk_events)
 
 
 @pytest.mark.parametrize("last", [1, None])

@@ -772,9 +772,7 @@ def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
         lambda: asked.top_trends(1),
         lambda: asked.top_trends(1, by=cet.avg(cet.event("A").x)),
     ):
-        with pytest.raises(
-            errors.StreamingNotSupported, match=r"all of its trends(.|\n)*hint: write per_group=True"
-        ):
+        with pytest.raises(errors.StreamingNotSupported, match=r"all of its trends(.|\n)*hint: write per_group=True"):
             ask()
     for ask in (
         asked.survey_complete_trends,

@@ -28,7 +28,7 @@ from cetdsl.kernels.shared.benefit import FIXED, Load, Prices, Rates, work_of
 from cetdsl.kernels.shared.bursts import events_of_decisions, frame_of, survey
 from cetdsl.kernels.shared.decider import predecessors
 from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED
-from cetdsl.kernels.shared.players import Kind
+from cetdsl.kernels.shared.players import Kind, Weighed
 from cetdsl.kernels.shared.tapes import TapePasses
 from cetdsl.kernels.shared.template import merge_machines
 from cetdsl.kernels.shared.writer import write_tape
@@ -169,7 +169,7 @@ def _runs(workload: _Workload, count: int) -> Iterator[_Run]:
     for chosen in (SHARED, NEVER) if workload.variants == 1 else (SHARED, OWN, NEVER):
         mode = np.full((len(seen.start), template.variants), chosen, dtype=np.int8)
         write = _writing(template, frame, events, seen, mode)
-        passes = TapePasses(template, frame, events, seen, write(), values, [whole] * len(specs))
+        passes = TapePasses(template, frame, events, seen, write(), values, [whole])
         yield _Run(work_of(template, load, seen, chosen), (write, *_plays(passes, specs, len(low))))
 
 
@@ -179,11 +179,13 @@ def _writing(*arguments: Any) -> Callable[[], Any]:
 
 def _plays(passes: TapePasses, specs: list[KernelSpec], windows: int) -> tuple[Callable[[], object], ...]:
     rows = np.arange(len(specs) * windows)
-    kinds = [
-        [(one.variable, Kind(one.update, one.column, True, False)) for one in spec.answer.accumulators]
-        for spec in specs
-    ]
-    rounded, (residues, _) = passes.rounded(kinds), passes.residues(kinds)
+    asked = Weighed.of(
+        [
+            [(one.variable, Kind(one.update, one.column, True, False)) for one in spec.answer.accumulators]
+            for spec in specs
+        ]
+    )
+    rounded, (residues, _) = passes.rounded(asked), passes.residues(asked)
     primes = MULTIPLIED.primes(MULTIPLIED.most)
     return (
         lambda: rounded(np.float64, rows),

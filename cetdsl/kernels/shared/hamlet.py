@@ -117,6 +117,12 @@ class WorkloadEvaluator:
         self._by_itself = cache(evaluator_of)
         self._extremes = cache(AbreastEvaluator)
         self._sets: dict[tuple[int, ...], SharedSet] = {}
+        # The sums of a moment are made of deviations, which are finite.
+        self._summed = [
+            {a.column for a in spec.answer.accumulators if a.update.power == 1 and not a.update.moment}
+            for spec in self.specs
+        ]
+        self._with_extremes = {q for q, spec in enumerate(self.specs) if extreme_accumulators(spec)}
         #: The queries that infinite values have kept from sharing so far.
         self.infinite: set[int] = set()
 
@@ -160,7 +166,7 @@ class WorkloadEvaluator:
         slices: Sequence[Slices],
     ) -> None:
         """Adds the extremes of the members, by one walk over the events."""
-        own = [q for q in members if extreme_accumulators(self.specs[q])]
+        own = [q for q in members if q in self._with_extremes]
         if own:
             walk = self._extremes(tuple(self.specs[q] for q in own))
             for q, extremes in zip(own, walk.extremes(events, columns, [slices[q] for q in own])):
@@ -168,15 +174,10 @@ class WorkloadEvaluator:
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
         """Returns the queries with windows in this chunk but for those with infinite sums, which are not linear."""
-        # The sums of a moment are made of deviations, which are finite.
-        summed = [
-            {a.column for a in spec.answer.accumulators if a.update.power == 1 and not a.update.moment}
-            for spec in self.specs
-        ]
-        rounded_columns = {column for column in set().union(*summed) if not columns[column].is_exact}
+        rounded_columns = {column for column in set().union(*self._summed) if not columns[column].is_exact}
         infinite = {column for column in rounded_columns if not np.isfinite(columns[column].doubles()).all()}
-        self.infinite |= {q for q, own in enumerate(summed) if own & infinite}
-        return tuple(q for q, own in enumerate(summed) if len(slices[q].low) and not own & infinite)
+        self.infinite |= {q for q, own in enumerate(self._summed) if own & infinite}
+        return tuple(q for q, own in enumerate(self._summed) if len(slices[q].low) and not own & infinite)
 
 
 def evaluator_of(spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator:
@@ -188,7 +189,7 @@ class SharedSet:
     """The queries of one merged template, and who decides which of them share when."""
 
     def __init__(self, specs: Sequence[KernelSpec], template: Template, decider: Decider) -> None:
-        self.specs, self.template, self.decider = specs, template, decider
+        self.template, self.decider, self._player = template, decider, Player(specs)
         #: Whether a query has a variant.
         self.has = np.zeros((len(specs), template.variants), dtype=np.int64)
         self.has[template.query[: template.repeating], template.variant] = 1
@@ -197,14 +198,15 @@ class SharedSet:
         self, events: Events, columns: list[ValueColumn], slices: list[Slices]
     ) -> tuple[list[Values], Metrics]:
         """Computes the additive accumulators of all queries."""
-        frame = frame_of(self.template, slices_of_windows(self.template.window.tolist(), slices), FEW_EVENTS)
+        of_windows = slices_of_windows(self.template.window.tolist(), slices)
+        frame = frame_of(self.template, of_windows, FEW_EVENTS)
         seen = survey(self.template, frame, events, events_of_decisions(self.template))
         begun = time.perf_counter()
         decisions = self.decider.decide(frame, seen)
         deciding = time.perf_counter() - begun
         tape = write_tape(self.template, frame, events, seen, decisions.mode)
-        passes = TapePasses(self.template, frame, events, seen, tape, columns, slices)
-        values = Player(self.specs, columns, slices).values(passes, frame.long[passes.island])
+        passes = TapePasses(self.template, frame, events, seen, tape, columns, of_windows)
+        values = self._player.values(passes, columns, slices, frame.long[passes.island])
         return values, _metrics(self.template, self.has, frame, seen, decisions, deciding)
 
 

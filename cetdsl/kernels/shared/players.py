@@ -5,7 +5,7 @@ Tables of all queries have a row per slice, query after query, and a column per 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -37,92 +37,118 @@ class Kind(NamedTuple):
         return np.abs(values) if self.magnitude else values
 
 
-#: Of each query what each of its accumulators adds up: its variable (-1: all), and what an event of that adds. The
-#: first accumulator counts trends.
-Kinds = list[list[tuple[int, Kind]]]
+class Weighed(NamedTuple):
+    """What the accumulators of many queries add up, of which the first one counts trends.
+
+    ``rows`` has of each query and accumulator its variable (-1: all) and which of the ``kinds`` an event of that adds
+    (-1: none).
+    """
+
+    rows: list[list[tuple[int, int]]]
+    kinds: list[Kind]
+
+    @classmethod
+    def of(cls, accumulators: Sequence[Sequence[tuple[int, Kind]]]) -> Weighed:
+        """Numbers what is added, from variable and kind of each query's accumulators."""
+        numbers: dict[Kind, int] = {}
+        rows = []
+        for own in accumulators:
+            weighed = [(variable, numbers.setdefault(kind, len(numbers))) for variable, kind in own[1:]]
+            rows.append([(-1, -1), *weighed])  # trends have no weight
+        return cls(rows, list(numbers))
 
 
 class Passes(Protocol):
     """Computes accumulators of all queries."""
 
-    def rounded(self, kinds: Kinds) -> RoundedPass: ...
-    def residues(self, kinds: Kinds) -> tuple[ResiduePass, Moduli]: ...
+    def rounded(self, asked: Weighed) -> RoundedPass: ...
+    def residues(self, asked: Weighed) -> tuple[ResiduePass, Moduli]: ...
+
+
+class _Asked:
+    """What the queries ask for, where the same columns are exact: found once, for chunks are many.
+
+    Attributes
+    ----------
+    scaled, exact : Weighed
+        The accumulators of each query, then the magnitudes of those that may cancel out; and the whole ones.
+    count : list of int
+        Accumulators of each query.
+    whole : list of list of int
+        The accumulators of each query that are whole numbers.
+    width : int
+        The most whole numbers of a query.
+    number, magnitude, limit : arrays, shape (queries, width)
+        Where each whole number and its magnitude stand among the ``scaled`` ones (-1: no such number), and the bits
+        beyond which it is not exact.
+    """
+
+    def __init__(self, specs: Sequence[KernelSpec], columns: list[ValueColumn]) -> None:
+        additive = [additive_accumulators(spec) for spec in specs]
+        self.whole = [whole_accumulators(spec, columns) for spec in specs]
+        self.count, self.width = [len(own) for own in additive], max(map(len, self.whole))
+        scaled, exact = [], []
+        shape = len(specs), self.width
+        self.number, self.magnitude, self.limit = np.full(shape, -1), np.full(shape, -1), np.full(shape, np.inf)
+        for q, (own, whole) in enumerate(zip(additive, self.whole, strict=True)):
+
+            def kind(k: int, magnitude: bool = False, own: Sequence[Any] = own, whole: Any = whole) -> tuple[int, Kind]:
+                return own[k].variable, Kind(own[k].update, own[k].column, k in whole, magnitude)
+
+            # Those that may cancel out are bounded by their magnitudes.
+            signed = [k for k in whole if own[k].update.may_cancel]
+            scaled.append([kind(k) for k in range(len(own))] + [kind(k, magnitude=True) for k in signed])
+            # The first accumulator weighs the others, so it is there in any case.
+            exact.append([kind(k) for k in whole or [0]])
+            if whole:
+                self.number[q, : len(whole)] = whole
+                self.magnitude[q, : len(whole)] = [len(own) + signed.index(k) if k in signed else k for k in whole]
+                self.limit[q, : len(whole)] = most_bits(specs[q])[whole]
+        self.scaled, self.exact = Weighed.of(scaled), Weighed.of(exact)
 
 
 class Player:
-    """Works out the accumulators of the queries of a chunk that add up."""
+    """Works out the accumulators of some queries that add up, chunk after chunk."""
 
-    def __init__(self, specs: Sequence[KernelSpec], columns: list[ValueColumn], slices: Sequence[Slices]) -> None:
-        self.specs = specs
-        self.additive = [additive_accumulators(spec) for spec in specs]
-        self.counts = np.array([len(cut.low) for cut in slices], dtype=np.int64)
-        self.whole = [whole_accumulators(spec, columns) for spec in specs]
+    def __init__(self, specs: Sequence[KernelSpec]) -> None:
+        self._specs = tuple(specs)
+        self._known: dict[tuple[bool, ...], _Asked] = {}
 
-    def values(self, passes: Passes, long: Bools) -> list[Values]:
-        """Computes the additive accumulators of all queries; ``long`` is as in the ladder."""
-        scaled = self._scaled(passes, long)
-        whole = self._exact(passes, scaled)
-        answers = []
-        for q, own in self._own():
-            exact_ones = dict(zip(self.whole[q], whole[own].T))
-            count = len(self.additive[q])
-            kept = [scaled[own, k] for k in range(count)]
-            answers.append(Values(kept[0].real != 0, [exact_ones.get(k) for k in range(count)], kept, []))
+    def values(self, passes: Passes, columns: list[ValueColumn], slices: Sequence[Slices], long: Bools) -> list[Values]:
+        """Computes the accumulators over slices, of which each query has an entry; ``long`` is as in the ladder."""
+        asked = self._asked(columns)
+        counts = [len(cut.low) for cut in slices]
+        scaled = rounded(passes.rounded(asked.scaled), long, max(map(len, asked.scaled.rows)))
+        whole = self._exact(passes, asked, counts, scaled)
+        answers, found, low = [], scaled[:, 0].real != 0, 0
+        for count, accumulators, numbers in zip(counts, asked.count, asked.whole, strict=True):
+            own = slice(low, low := low + count)
+            exact_ones: list[Objects | None] = [None] * accumulators
+            for place, k in enumerate(numbers):
+                exact_ones[k] = whole[own, place]
+            answers.append(Values(found[own], exact_ones, [scaled[own, k] for k in range(accumulators)], []))
         return answers
 
-    def _own(self) -> Iterator[tuple[int, slice]]:
-        """Yields the rows of each query."""
-        ends = np.cumsum(self.counts).tolist()
-        return ((q, slice(end - count, end)) for q, (end, count) in enumerate(zip(ends, self.counts.tolist())))
+    def _asked(self, columns: list[ValueColumn]) -> _Asked:
+        exact = tuple(column.is_exact for column in columns)
+        if exact not in self._known:
+            self._known[exact] = _Asked(self._specs, columns)
+        return self._known[exact]
 
-    def _signed(self, q: int) -> list[int]:
-        """Returns the exact accumulators that may cancel out, whose magnitude must be bounded apart."""
-        return [k for k in self.whole[q] if self.additive[q][k].update.may_cancel]
-
-    def _kind(self, q: int, k: int, magnitude: bool = False) -> tuple[int, Kind]:
-        """Returns the variable of an accumulator, and what its events add."""
-        accumulator = self.additive[q][k]
-        return accumulator.variable, Kind(accumulator.update, accumulator.column, k in self.whole[q], magnitude)
-
-    def _scaled(self, passes: Passes, long: Bools) -> Scaled:
-        """Computes the accumulators (then magnitudes) of each slice, scaled."""
-        kinds = [
-            [self._kind(q, k) for k in range(len(accumulators))]
-            + [self._kind(q, k, magnitude=True) for k in self._signed(q)]
-            for q, accumulators in enumerate(self.additive)
-        ]
-        return rounded(passes.rounded(kinds), long, max(map(len, kinds)))
-
-    def _exact(self, passes: Passes, scaled: Scaled) -> Objects:
+    def _exact(self, passes: Passes, asked: _Asked, counts: list[int], scaled: Scaled) -> Objects:
         """Computes the whole accumulators of each slice."""
-        shape = len(scaled), max(map(len, self.whole))
-        if shape[1] == 0:
-            return np.zeros(shape, dtype=object)
-        numbers, magnitudes = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
-        limits = np.full(shape, np.inf)
-        for q, own in self._own():
-            whole, signed, count = self.whole[q], self._signed(q), len(self.additive[q])
-            largest = [count + signed.index(k) if k in signed else k for k in whole]
-            numbers[own, : len(whole)], magnitudes[own, : len(whole)] = scaled[own, whole], scaled[own, largest]
-            limits[own, : len(whole)] = most_bits(self.specs[q])[whole]
-        # The first accumulator weighs the others, so it is there in any case.
-        kinds = [[self._kind(q, k) for k in whole or [0]] for q, whole in enumerate(self.whole)]
-        one_pass, moduli = passes.residues(kinds)
+        if asked.width == 0:
+            return np.zeros((len(scaled), 0), dtype=object)
+        query, row = np.repeat(np.arange(len(counts)), counts), np.arange(len(scaled))[:, None]
+        there = asked.number[query] >= 0
+        numbers = np.where(there, scaled[row, asked.number[query]], 0)
+        magnitudes = np.where(there, scaled[row, asked.magnitude[query]], 0)
+        one_pass, moduli = passes.residues(asked.exact)
 
         def needed(rows: Ints, primes: Any) -> Any:
-            return one_pass(rows, primes)[:, : shape[1]]
+            return one_pass(rows, primes)[:, : asked.width]
 
-        return exact(needed, numbers, magnitudes, limits, moduli)
-
-
-def weight_rows(kinds: Kinds) -> tuple[list[list[tuple[int, int]]], list[Kind]]:
-    """Numbers the different weights; returns per query and accumulator its variable and its weights (-1: none)."""
-    numbers: dict[Kind, int] = {}
-    rows = []
-    for accumulators in kinds:
-        weighed = [(variable, numbers.setdefault(kind, len(numbers))) for variable, kind in accumulators[1:]]
-        rows.append([(-1, -1), *weighed])  # trends have no weight
-    return rows, list(numbers)
+        return exact(needed, numbers, magnitudes, asked.limit[query], moduli)
 
 
 def rows_of(counts: Ints, widths: Sequence[int], most: int) -> Ints:

@@ -332,7 +332,8 @@ def _play_border(
                         state.total[cell, t] = system.zero
                 if node < template.repeating:
                     begins = opens and accumulator == 0 and template.begins[node]
-                    state.influx[cell] = system.one if begins else system.zero
+                    for t in range(lanes(system)):
+                        state.influx[cell, t] = system.one if begins else system.zero
                     if accumulator == 0:
                         graphlet = state.joined[template.variant[node]]
                         state.since[cell] = state.now[graphlet] if graphlet >= 0 else 0

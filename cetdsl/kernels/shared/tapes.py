@@ -12,10 +12,10 @@ from cetdsl.kernels.numbers.ladder import MULTIPLIED, Moduli, ResiduePass, Round
 from cetdsl.kernels.numbers.linear import LIMB_BITS, System, Weights
 from cetdsl.kernels.numbers.residues import Residues, inverses, powers_of_two
 from cetdsl.kernels.numbers.scaled import to_scaled
-from cetdsl.kernels.shared.bursts import Frame, Survey, slices_of_windows
+from cetdsl.kernels.shared.bursts import Frame, Survey
 from cetdsl.kernels.shared.cells import Cells, cells_of
 from cetdsl.kernels.shared.operations import Tape
-from cetdsl.kernels.shared.players import Kind, Kinds, rows_of, weight_rows
+from cetdsl.kernels.shared.players import Kind, Weighed, rows_of
 from cetdsl.kernels.shared.snapshots import play
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
@@ -23,7 +23,7 @@ from cetdsl.kernels.wire.values import ValueColumn
 
 
 class TapePasses:
-    """Plays the tape of one chunk in as many number systems as its counts need."""
+    """Plays the tape of one chunk in as many number systems as its counts need; ``slices`` are those of each window."""
 
     def __init__(
         self,
@@ -37,51 +37,47 @@ class TapePasses:
     ) -> None:
         self.template = template
         self.frame, self.events, self.seen, self.tape, self.columns = frame, events, seen, tape, columns
-        self.counts = np.array([len(cut.low) for cut in slices], dtype=np.int64)
+        self.counts = np.array([len(cut.low) for cut in slices], dtype=np.int64)[template.window]
         starts = frame.island[:, 0]
+        found = [np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices]
         #: The island of each slice, query after query.
-        self.island = self._islands(starts, slices)
+        self.island = np.concatenate([found[number] for number in template.window.tolist()])
 
-    def _islands(self, starts: Ints, slices: list[Slices]) -> Ints:
-        window = self.template.window.tolist()
-        found = [np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices_of_windows(window, slices)]
-        return np.concatenate([found[number] for number in window])
-
-    def rounded(self, kinds: Kinds) -> RoundedPass:
+    def rounded(self, asked: Weighed) -> RoundedPass:
         """Returns a pass in doubles or scaled numbers."""
         count = len(self.events.time)
-        doubles = [kind.doubles(self.columns, count) for kind in weight_rows(kinds)[1]]
+        doubles = [kind.doubles(self.columns, count) for kind in asked.kinds]
         weights = Weights(np.arange(len(doubles) + 1), np.array(doubles).reshape(len(doubles), count))
-        cells = self._cells(kinds)
+        cells = self._cells(asked)
 
         def one_pass(kind: Any, rows: Ints) -> NDArray[Any]:
             return self._played(cells, weights, self._rounded(kind), rows)[:, :, 0]
 
         return one_pass
 
-    def residues(self, kinds: Kinds) -> tuple[ResiduePass, Moduli]:
+    def residues(self, asked: Weighed) -> tuple[ResiduePass, Moduli]:
         """Returns a pass for many primes in lockstep."""
 
         @cache
         def laid_out() -> tuple[Cells, Weights]:
-            limbs = [self._limbs(kind) for kind in weight_rows(kinds)[1]]
+            limbs = [self._limbs(kind) for kind in asked.kinds]
             every = np.array([limb for group in limbs for limb in group], dtype=np.int64)
             weights = Weights(np.cumsum([0, *map(len, limbs)]), every.reshape(-1, len(self.events.time)))
-            return self._cells(kinds), weights
+            return self._cells(asked), weights
 
         def one_pass(rows: Ints, primes: Residues) -> Residues:
             return self._played(*laid_out(), self._modular(primes), rows)
 
         return one_pass, MULTIPLIED
 
-    def _cells(self, kinds: Kinds) -> Cells:
-        return cells_of(self.template, self.frame, weight_rows(kinds)[0], self.counts)
+    def _cells(self, asked: Weighed) -> Cells:
+        return cells_of(self.template, self.frame, asked.rows, self.counts)
 
     def _played(self, cells: Cells, weights: Weights, system: System, rows: Ints) -> NDArray[Any]:
         """Plays the tape; returns the accumulators of some rows, shape (rows, most accumulators, primes)."""
         # One line more than there are accumulators is left 0, for those that a query has not.
         out = np.zeros((int((cells.accumulators * self.counts).sum()) + 1, len(system.prime)), dtype=system.prime.dtype)
-        mask, reference, islands = self.events.mask, self.seen.reference, np.unique(self.island[rows])
+        mask, reference, islands = self.events.mask, self.seen.reference, np.flatnonzero(np.bincount(self.island[rows]))
         play(self.template, self.tape, cells, weights, mask, reference, system, islands, out)
         widths = cells.accumulators.tolist()
         accumulators: NDArray[Any] = out[rows_of(self.counts, widths, max(widths))[rows]]

@@ -20,7 +20,7 @@ from cetdsl.kernels.numbers.ladder import ADDED_ALONE, FEW_EVENTS, WEIGHED, Modu
 from cetdsl.kernels.numbers.residues import Residues
 from cetdsl.kernels.shared.abreast import AT, HIGH, LANE, LOW, OPENS, ROW, WINDOW, Guards, walk_abreast
 from cetdsl.kernels.shared.bursts import slices_of_windows, windows_in_order
-from cetdsl.kernels.shared.players import Kind, Kinds, Player, weight_rows
+from cetdsl.kernels.shared.players import Kind, Player, Weighed
 from cetdsl.kernels.shared.ranks import Indexed, ranked_tables
 from cetdsl.kernels.shared.states import joined_query, merge_states
 from cetdsl.kernels.shared.walks import COUNTED, Asked, LaidOut, ends_of, indexes_of, lay_out_walk
@@ -54,6 +54,7 @@ class AbreastEvaluator:
         self.indexed, self.ends = Indexed(tuple(indexes[HASH]), tuple(indexes[TREE])), ends_of(self.states)
         self.laid_out = cache(partial(lay_out_walk, self.states))
         self._halves: tuple[AbreastEvaluator, AbreastEvaluator] | None = None
+        self._player = Player(self.specs)
         #: Whether numbers have left the range of doubles, which is tried first.
         self.beyond = False
 
@@ -63,8 +64,8 @@ class AbreastEvaluator:
             return [one for half, own in self._halved(slices) for one in half.evaluate(events, columns, own)]
         chunk = _Chunk(self, events, columns, slices)
         long = [(cut.high - cut.low > FEW_EVENTS) & self.beyond for cut in chunk.slices]
-        player = Player(self.specs, columns, slices)
-        values = player.values(chunk, np.concatenate([long[window] for window in self.window]))
+        every = np.concatenate([long[window] for window in self.window])
+        values = self._player.values(chunk, columns, slices, every)
         extremes = chunk.extremes()
         return [one._replace(extremes=kept) for one, kept in zip(values, extremes)]
 
@@ -119,9 +120,9 @@ class _Chunk:
         self.count = len(events.time)
         self.tables, self._leader = ranked_tables(evaluator.indexed, evaluator.ends, self.events)
 
-    def rounded(self, kinds: Kinds) -> RoundedPass:
+    def rounded(self, asked: Weighed) -> RoundedPass:
         """Returns a pass in doubles or scaled numbers."""
-        rows, needed = weight_rows(kinds)
+        rows, needed = asked
         weights = np.array([kind.doubles(self.columns, self.count) for kind in needed]).reshape(len(needed), self.count)
         laid_out = self._summing(rows, needed)
 
@@ -134,9 +135,9 @@ class _Chunk:
 
         return one_pass
 
-    def residues(self, kinds: Kinds) -> tuple[ResiduePass, Moduli]:
+    def residues(self, asked: Weighed) -> tuple[ResiduePass, Moduli]:
         """Returns a pass that takes one prime after the other."""
-        rows, needed = weight_rows(kinds)
+        rows, needed = asked
         laid_out = self._summing(rows, needed)
 
         def one_pass(wanted: Ints, primes: Residues) -> Residues:
