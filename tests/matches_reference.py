@@ -100,10 +100,12 @@ def _in_turn(parts: Sequence[Pattern], before: Word, alive: Alive) -> Iterator[W
 
 
 def _again(pattern: Repeat, done: int, before: Word, alive: Alive) -> Iterator[Word]:
-    """A repetition of nothing counts as long as more are needed, and is no reason to go on."""
+    """A repetition of nothing counts as long as more are needed; otherwise it ends the repetitions, as in Perl."""
     if pattern.at_most is None or done < pattern.at_most:
         for word in words(pattern.part, before, alive):
-            if word != before or done < pattern.at_least:
+            if word == before and done >= pattern.at_least:
+                yield before
+            else:
                 yield from _again(pattern, done + 1, word, alive)
     if done >= pattern.at_least:
         yield before

@@ -188,6 +188,11 @@ def matched(few: Any, query: Any, **bound: Any) -> list[str]:
     return listed(few.pattern(query, time="t", **bound).matches())
 
 
+def test_a_repetition_of_nothing_ends_the_repetitions(few: Any) -> None:
+    """As in Perl, where (?:B*|C)+ takes no C behind a B."""
+    assert matched(few, cet.parse("PATTERN (B* OR C)+ MATCHING STRICT")) == ["B2 B3", "B7 B8", "C4 B5"]
+
+
 def test_the_query_says_where_to_go_on_and_which_match_is_taken(few: Any) -> None:
     q = cet.seq(A, +B)
     assert matched(few, q) == ["A1 B2 B3", "A6 B7 B8"]

@@ -21,7 +21,7 @@ from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.machine.conditions import Conditions, Subslices, edge_holds, may_begin, may_end, pivot_allows
 from cetdsl.kernels.machine.program import Program, Tables
-from cetdsl.kernels.numbers.arithmetic import combine, extend
+from cetdsl.kernels.numbers.arithmetic import extend, gather
 from cetdsl.kernels.vocabulary import Events, Ints
 
 
@@ -150,13 +150,13 @@ def propagate(
                         source = program.in_source[edge]
                         if kind == TOTAL:
                             for k in range(width):
-                                value[place, q, k] = combine(value[place, q, k], total[source, k], prime)
+                                value[place, q, k] = gather(value[place, q, k], total[source, k], prime)
                         elif kind == HASH:
                             code = tables.hash_query[program.in_table[edge], i]
                             if code >= 0:
                                 slot = program.in_slot[edge]
                                 for k in range(width):
-                                    value[place, q, k] = combine(value[place, q, k], hashed[slot, code, k], prime)
+                                    value[place, q, k] = gather(value[place, q, k], hashed[slot, code, k], prime)
                         elif kind == TREE:
                             table, slot = program.in_table[edge], program.in_slot[edge]
                             base, position = tables.query_base[table, i], tables.query_length[table, i]
@@ -164,7 +164,7 @@ def propagate(
                                 found = value[place, q, k]
                                 node = position
                                 while node > 0:  # ``found`` lacks the first ``node`` places of the tree
-                                    found = combine(found, trees[slot, base + node, k], prime)
+                                    found = gather(found, trees[slot, base + node, k], prime)
                                     node &= node - 1
                                 value[place, q, k] = found
                         elif program.listed_start[edge] < program.listed_start[edge + 1]:
@@ -175,14 +175,14 @@ def propagate(
                                     continue
                                 if edge_holds(program, events, edge, d, i):
                                     for k in range(width):
-                                        value[place, q, k] = combine(
+                                        value[place, q, k] = gather(
                                             value[place, q, k], scan_value[d - low, source, k], prime
                                         )
                         else:
                             for d in range(low, start):
                                 if scan_live[d - low, source] and edge_holds(program, events, edge, d, i):
                                     for k in range(width):
-                                        value[place, q, k] = combine(
+                                        value[place, q, k] = gather(
                                             value[place, q, k], scan_value[d - low, source, k], prime
                                         )
                     # In the lattice (the only signed type) zero means that no trend gets here.
@@ -212,24 +212,24 @@ def propagate(
                         ends = may_end(program, events, conditions, q, first_state, i, high, pivot)
                     if ends:
                         for k in range(width):
-                            out[window, k] = combine(out[window, k], value[place, q, k], prime)
+                            out[window, k] = gather(out[window, k], value[place, q, k], prime)
                         if traced:
-                            trace[i] = combine(trace[i], value[place, q, 0], prime)
+                            trace[i] = gather(trace[i], value[place, q, 0], prime)
                     for k in range(width):
-                        total[q, k] = combine(total[q, k], value[place, q, k], prime)
+                        total[q, k] = gather(total[q, k], value[place, q, k], prime)
                     for entry in range(program.slot_start[q], program.slot_start[q + 1]):
                         slot, table = program.slot_number[entry], program.slot_table[entry]
                         if program.slot_index[entry] == HASH:
                             code = tables.hash_update[table, i]
                             if code >= 0:
                                 for k in range(width):
-                                    hashed[slot, code, k] = combine(hashed[slot, code, k], value[place, q, k], prime)
+                                    hashed[slot, code, k] = gather(hashed[slot, code, k], value[place, q, k], prime)
                         else:
                             size, base = tables.tree_size[table, i], tables.update_base[table, i]
                             position = tables.update_position[table, i]
                             while 0 < position <= size:
                                 for k in range(width):
-                                    trees[slot, base + position, k] = combine(
+                                    trees[slot, base + position, k] = gather(
                                         trees[slot, base + position, k], value[place, q, k], prime
                                     )
                                 position += position & -position

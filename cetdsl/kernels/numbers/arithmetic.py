@@ -5,7 +5,8 @@ dtype          meaning
 =============  ==========================================================================================
 ``float64``    rounded sums; infinite when they leave the range of doubles
 ``uint64``     sums modulo a prime; several primes give the exact number (Chinese remainder theorem)
-``complex128`` ``real * 2**imag``: sums of any size with a relative error near 1e-16 per addition
+``complex128`` ``real * 2**imag``: sums of any size with a relative error near 1e-16 per addition. Their mantissas are
+               in [0.5, 1) up to their sign; those of a long sum may be as large, and as small, as :func:`gather` says
 ``int64``      lattice: the maximum; -1 says that there is no trend
 =============  ==========================================================================================
 """
@@ -17,10 +18,17 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from numba import types
 from numba.extending import overload
 
-from cetdsl.kernels._jit import inlined
+from cetdsl.kernels._jit import inlined, jit
+
+#: ``_HALVES[n]`` is ``2.0**-n``, for all shifts that leave something of a mantissa.
+_HALVES = np.ldexp(1.0, -np.arange(64))
+
+#: How large the mantissas of a long sum may get, the inverse of how small, and the step of their exponents.
+_LARGE, _SMALL, _STEP, _ONE_STEP = 2.0**500, 2.0**-500, 1000, 2.0**-1000
 
 _Chooser = TypeVar("_Chooser", bound=Callable[..., Any])
 
@@ -47,6 +55,14 @@ def normalised(mantissa: float, exponent: float) -> complex:
     """``mantissa * 2**exponent`` with the mantissa in [0.5, 1) up to its sign; zero is 0 + 0j."""
     if mantissa == 0.0:
         return complex(0.0, 0.0)
+    # One bit more or less is what sums and products of two mantissas mostly have.
+    size = abs(mantissa)
+    if 0.5 <= size < 1.0:
+        return complex(mantissa, exponent)
+    if 1.0 <= size < 2.0:
+        return complex(0.5 * mantissa, exponent + 1.0)
+    if 0.25 <= size < 0.5:
+        return complex(2.0 * mantissa, exponent - 1.0)
     if not math.isfinite(mantissa):
         return complex(mantissa, 0.0)
     fraction, shift = math.frexp(mantissa)
@@ -62,11 +78,11 @@ def add_scaled(a: complex, b: complex) -> complex:
         return a
     if a.imag < b.imag:
         a, b = b, a
-    shift = b.imag - a.imag
-    # Infinities and NaN have the exponent 0, and win over finite numbers of any size.
-    if shift < -1100.0 and math.isfinite(b.real):
-        return a
-    return normalised(a.real + math.ldexp(b.real, int(shift)), a.imag)
+    shift = a.imag - b.imag
+    if shift < len(_HALVES):
+        return normalised(a.real + b.real * _HALVES[int(shift)], a.imag)
+    # Too small to change what it is added to; but infinities and NaN have the exponent 0, and win over all numbers.
+    return a if math.isfinite(b.real) else b
 
 
 @by_types
@@ -89,6 +105,68 @@ def combine(a: Any, b: Any, prime: Any) -> Any:
     return by_type(a, rounded, scaled, lattice, modular)
 
 
+@by_types
+def gather(a: Any, b: Any, prime: Any) -> Any:
+    """Returns what :func:`combine` does, of a long sum: a scaled number keeps its exponent while its mantissa fits.
+
+    To normalise it after each addition would take several times as long as the addition. Exponents are multiples of
+    1000 here, and mantissas between ``2**-500`` and ``2**500``, up to their sign;
+    :func:`~cetdsl.kernels.numbers.scaled.settled` normalises what comes of it.
+    """
+
+    def rounded(a: Any, b: Any, prime: Any) -> Any:
+        return a + b
+
+    def scaled(a: Any, b: Any, prime: Any) -> Any:
+        # Without a branch on which exponent is the larger one, which nobody can predict. A number whose exponent is
+        # two steps below the other one is too small to change it.
+        above = a.imag - b.imag
+        first = 1.0 if above >= 0.0 else _ONE_STEP if above == -_STEP else 0.0
+        second = 1.0 if above <= 0.0 else _ONE_STEP if above == _STEP else 0.0
+        mantissa = a.real * first + b.real * second
+        if _SMALL <= abs(mantissa) < _LARGE:
+            return complex(mantissa, max(a.imag, b.imag))
+        return _gather_unfit(a, b)
+
+    def lattice(a: Any, b: Any, prime: Any) -> Any:
+        return max(a, b)
+
+    def modular(a: Any, b: Any, prime: Any) -> Any:
+        total = a + b
+        return total - prime if total >= prime else total
+
+    return by_type(a, rounded, scaled, lattice, modular)
+
+
+@jit
+def _gather_unfit(a: complex, b: complex) -> complex:
+    """Adds numbers of a long sum of which one is zero or not finite, or whose sum has another exponent."""
+    if a.real == 0.0:
+        return b
+    if b.real == 0.0:
+        return a
+    if a.imag < b.imag:
+        a, b = b, a
+    # Infinities and NaN have the exponent 0, and win over finite numbers of any size.
+    if a.imag - b.imag > _STEP and math.isfinite(b.real):
+        return a
+    return _fitted(a.real + math.ldexp(b.real, -int(a.imag - b.imag)), a.imag)
+
+
+@jit
+def _fitted(mantissa: float, exponent: float) -> complex:
+    """A number of a long sum, of whatever mantissa."""
+    if mantissa == 0.0:
+        return complex(0.0, 0.0)
+    if not math.isfinite(mantissa):
+        return complex(mantissa, 0.0)
+    while abs(mantissa) >= _LARGE:
+        mantissa, exponent = math.ldexp(mantissa, -_STEP), exponent + _STEP
+    while abs(mantissa) < _SMALL:
+        mantissa, exponent = math.ldexp(mantissa, _STEP), exponent - _STEP
+    return complex(mantissa, exponent)
+
+
 def by_type(kind: Any, rounded: Any, scaled: Any, lattice: Any, modular: Any) -> Any:
     """Chooses the implementation for a number system, by the type of its numbers."""
     if isinstance(kind, types.Float):
@@ -100,13 +178,19 @@ def by_type(kind: Any, rounded: Any, scaled: Any, lattice: Any, modular: Any) ->
 
 @by_types
 def extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
-    """Returns an accumulator after one more event: ``value + weight * count``, or its counterpart in the lattice."""
+    """Returns an accumulator after one more event: ``value + weight * count``, or its counterpart in the lattice.
+
+    Scaled numbers are those of :func:`gather`.
+    """
 
     def rounded(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         return value + weight * count
 
     def scaled(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
-        return add_scaled(value, normalised(weight * count.real, count.imag))
+        # A step is taken off weights of any size before they are multiplied: no product overflows then.
+        if abs(weight) < 1.0:
+            return gather(value, _fitted(weight * count.real, count.imag), prime)
+        return gather(value, _fitted(weight * _ONE_STEP * count.real, count.imag + _STEP), prime)
 
     def lattice(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         return max(value, weight) if how == RAISE_TO else value + weight

@@ -22,6 +22,7 @@ from cetdsl.kernels.numbers.scaled import (
     from_scaled,
     nearest_whole,
     primes_below,
+    settled,
     to_scaled,
 )
 from cetdsl.kernels.vocabulary import Bools, Ints
@@ -95,7 +96,7 @@ def rounded(one_pass: RoundedPass, long: Bools, accumulators: int) -> Scaled:
         unfit[short] = ~np.isfinite(doubles).all(axis=1)
     beyond = np.flatnonzero(unfit)
     if len(beyond):
-        out[beyond] = one_pass(np.complex128, beyond)
+        out[beyond] = settled(one_pass(np.complex128, beyond))
     return out
 
 

@@ -16,7 +16,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined
-from cetdsl.kernels.numbers.arithmetic import ADD, by_type, by_types, normalised
+from cetdsl.kernels.numbers.arithmetic import ADD, add_scaled, by_type, by_types, normalised
 from cetdsl.kernels.vocabulary import Ints
 
 #: Whole weights are cut into limbs of so many bits, so that sums of them fit 64 bits.
@@ -24,9 +24,6 @@ LIMB_BITS = 31
 
 #: The lattice's zero where it is multiplied: lengths may be negative, where the shortest is looked for.
 NO_TREND = -(2**60)
-
-#: ``_HALVES[n]`` is ``2.0**-n``, down to the smallest double.
-_HALVES = np.ldexp(1.0, -np.arange(1075))
 
 
 class System(NamedTuple):
@@ -81,32 +78,12 @@ def add(a: Any, b: Any, prime: Any) -> Any:
         return a + b
 
     def scaled(a: Any, b: Any, prime: Any) -> Any:
-        return _add_scaled(a, b)
+        return add_scaled(a, b)
 
     def lattice(a: Any, b: Any, prime: Any) -> Any:
         return max(a, b)
 
     return by_type(a, rounded, scaled, lattice, modular)
-
-
-@inlined
-def _add_scaled(a: complex, b: complex) -> complex:
-    if a.real == 0.0:
-        return b
-    if b.real == 0.0:
-        return a
-    if a.imag < b.imag:
-        a, b = b, a
-    shift = int(a.imag - b.imag)
-    if shift >= len(_HALVES):
-        return a
-    mantissa = a.real + b.real * _HALVES[shift]
-    # Sums of two positive numbers need no more than this.
-    if 0.5 <= mantissa < 1.0:
-        return complex(mantissa, a.imag)
-    if 1.0 <= mantissa < 2.0:
-        return complex(mantissa * 0.5, a.imag + 1.0)
-    return normalised(mantissa, a.imag)
 
 
 @by_types
@@ -127,13 +104,7 @@ def multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
     def scaled(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
         if a.real == 0.0 or b.real == 0.0:
             return complex(0.0, 0.0)
-        mantissa, exponent = a.real * b.real, a.imag + b.imag
-        # Products of two positive numbers need no more than this.
-        if 0.5 <= mantissa < 1.0:
-            return complex(mantissa, exponent)
-        if 0.25 <= mantissa < 0.5:
-            return complex(mantissa * 2.0, exponent - 1.0)
-        return normalised(mantissa, exponent)
+        return normalised(a.real * b.real, a.imag + b.imag)
 
     def lattice(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
         if a == NO_TREND or b == NO_TREND:
@@ -154,7 +125,7 @@ def less_one(a: Any, prime: Any) -> Any:
         return a - 1.0
 
     def scaled(a: Any, prime: Any) -> Any:
-        return _add_scaled(a, complex(-0.5, 1.0))
+        return add_scaled(a, complex(-0.5, 1.0))
 
     return modular if isinstance(a, types.Integer) else rounded if isinstance(a, types.Float) else scaled
 

@@ -23,6 +23,19 @@ def to_scaled(values: NDArray[np.float64]) -> Scaled:
     return out
 
 
+def settled(values: Scaled) -> Scaled:
+    """Normalises scaled numbers: their mantissas are in [0.5, 1) then, up to their sign.
+
+    Examples
+    --------
+    >>> settled(np.array([2.0**200 + 512j, 0j, complex(np.inf, 0)])).tolist()
+    [(0.5+713j), 0j, (inf+0j)]
+    """
+    out = to_scaled(values.real)
+    out.imag += np.where(values.real == 0, 0.0, values.imag)
+    return out
+
+
 def from_scaled(values: Scaled) -> NDArray[np.float64]:
     """Scaled numbers as doubles; infinite where they are out of range."""
     with np.errstate(over="ignore", under="ignore"):

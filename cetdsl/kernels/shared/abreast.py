@@ -20,7 +20,7 @@ from cetdsl.ir.indexes import HASH
 from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.machine.program import Tables
-from cetdsl.kernels.numbers.arithmetic import combine, extend
+from cetdsl.kernels.numbers.arithmetic import extend, gather
 from cetdsl.kernels.shared.bursts import end_of_instant, lowest_bit
 from cetdsl.kernels.vocabulary import Events, Ints
 
@@ -259,7 +259,7 @@ def walk_abreast(
                             value[place, guarded[k, 0] + n * guarded[k, 2]] = zero
                     for k in range(total_start[b], total_start[b + 1]):
                         target = totals[k, 0]
-                        value[place, target] = combine(value[place, target], total[totals[k, 1]], prime)
+                        value[place, target] = gather(value[place, target], total[totals[k, 1]], prime)
                     for k in range(read_start[b], read_start[b + 1]):
                         table, s, columns, entry = reads[k, 1], reads[k, 2], reads[k, 4], reads[k, 5]
                         width, first = walk.slot_columns[s], offset[s] + reads[k, 3]
@@ -269,7 +269,7 @@ def walk_abreast(
                                 at = first + code * width
                                 for c in range(columns):
                                     target = read_target[entry + c]
-                                    value[place, target] = combine(value[place, target], store[at + c], prime)
+                                    value[place, target] = gather(value[place, target], store[at + c], prime)
                             continue
                         base, node = query_base[table, i], query_length[table, i]
                         if node == 0:
@@ -279,11 +279,11 @@ def walk_abreast(
                         while node > 0:
                             at = first + (base + node) * width
                             for c in range(columns):
-                                found[c] = combine(found[c], store[at + c], prime)
+                                found[c] = gather(found[c], store[at + c], prime)
                             node &= node - 1
                         for c in range(columns):
                             target = read_target[entry + c]
-                            value[place, target] = combine(value[place, target], found[c], prime)
+                            value[place, target] = gather(value[place, target], found[c], prime)
                     for k in range(extend_start[b], extend_start[b + 1]):
                         c, count = extended[k, 0], value[place, extended[k, 1]]
                         if count != zero:
@@ -296,13 +296,13 @@ def walk_abreast(
                     b = lowest_bit(bits)
                     bits &= bits - 1
                     for c in range(cell_start[b], cell_start[b + 1]):
-                        total[c] = combine(total[c], value[place, c], prime)
+                        total[c] = gather(total[c], value[place, c], prime)
                     for k in range(guarded_end_start[b], guarded_end_start[b + 1]):
                         first, last, lane = guarded_end[k, 2], guarded_end[k, 3], guarded_end[k, 4]
                         closes, row = lanes[lane, 1], lanes[lane, 2]
                         if closes > 0 and _none_before(guard, until, first, last, closes - 1, instant[i] + 1):
                             column = guarded_end[k, 1]
-                            out[row, column] = combine(out[row, column], value[place, guarded_end[k, 0]], prime)
+                            out[row, column] = gather(out[row, column], value[place, guarded_end[k, 0]], prime)
                     for k in range(slot_start[b], slot_start[b + 1]):
                         table, s, columns, entry = slots[k, 1], slots[k, 2], slots[k, 3], slots[k, 4]
                         for c in range(columns):
@@ -312,13 +312,13 @@ def walk_abreast(
                             if code >= 0:
                                 at = offset[s] + code * columns
                                 for c in range(columns):
-                                    store[at + c] = combine(store[at + c], found[c], prime)
+                                    store[at + c] = gather(store[at + c], found[c], prime)
                             continue
                         base, position, size = update_base[table, i], update_position[table, i], tree_size[table, i]
                         while 0 < position <= size:
                             at = offset[s] + (base + position) * columns
                             for c in range(columns):
-                                store[at + c] = combine(store[at + c], found[c], prime)
+                                store[at + c] = gather(store[at + c], found[c], prime)
                             position += position & -position
             start = end
 
@@ -353,7 +353,7 @@ def _close(
     window, lane, row = border[WINDOW], border[LANE], border[ROW]
     for k in range(walk.closing_start[window], walk.closing_start[window + 1]):
         column = walk.closing[k, 1]
-        out[row, column] = combine(out[row, column], total[walk.closing[k, 0] + lane], prime)
+        out[row, column] = gather(out[row, column], total[walk.closing[k, 0] + lane], prime)
     for n in range(walk.window_start[window], walk.window_start[window + 1]):
         c = walk.window_cell[n] + lane
         beginning[c], total[c] = zero, zero

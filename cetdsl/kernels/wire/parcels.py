@@ -8,7 +8,7 @@ unpacks them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -36,6 +36,8 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 #: Each key sets one of so many bits, and one, by its hash: those of Spark's bitmaps, in the same order.
 _KEY_BITS = np.uint64(8 * 4096 - 1)
 _NUMBERS = pa.list_(pa.int64())
+#: What ends a stream in Arrow's format.
+_END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 def parcel_stream(
@@ -68,9 +70,8 @@ def parcel_stream(
             number, numbers = _numbered(place, first, last)
             order, lows, highs = _pieces(number, numbers, packed, parcel_bytes)
             buckets = [column[order[lows]] for column in (first, last)]
-        moved = packed.take(from_numpy(order)).combine_chunks()
-        counts = highs - lows
-        bodies = [_packed(moved.slice(*piece)) for piece in zip(lows.tolist(), counts.tolist(), strict=True)]
+        moved, counts = one_batch(packed.take(from_numpy(order))), highs - lows
+        bodies = _packed(moved, zip(lows.tolist(), counts.tolist(), strict=True))
         shares = np.array(spec.shares, dtype=np.int32)[place[order[lows]]]
         columns = [from_numpy(shares), *map(from_numpy, buckets), from_bytes(bodies, pa.binary())]
         if buckets:
@@ -144,21 +145,47 @@ def _pieces(number: Ints, numbers: int, packed: pa.Table, parcel_bytes: int) -> 
     return order, begins, np.append(begins[1:], len(order))
 
 
-def _packed(events: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, events.schema) as writer:
-        writer.write_table(events)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """Returns all rows of a table in one batch."""
+    return pa.RecordBatch.from_arrays([as_array(column) for column in rows.columns], schema=rows.schema)
+
+
+def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]]) -> list[bytes]:
+    """Returns parcels of pieces of some events, by their first ones and lengths: each is a stream in Arrow's format.
+
+    A writer of such streams would take most of the time for what they all begin with.
+    """
+    schema = events.schema.serialize().to_pybytes()
+    return [b"".join((schema, memoryview(events.slice(*piece).serialize()), _END)) for piece in pieces]
 
 
 def merged(parcels: Sequence[bytes]) -> bytes:
     """Returns one parcel of the events of some."""
-    batches = list[pa.RecordBatch]()
-    for parcel in parcels:
-        with pa.ipc.open_stream(parcel) as reader:
-            batches += reader
-    return _packed(pa.Table.from_batches(batches).combine_chunks())
+    unpacker = Unpacker()
+    events = one_batch(pa.Table.from_batches([unpacker.events(pa.py_buffer(parcel)) for parcel in parcels]))
+    [parcel] = _packed(events, [(0, events.num_rows)])
+    return parcel
+
+
+class Unpacker:
+    """Unpacks parcels: what they begin with, the names and types of the columns, is read once where it is the same."""
+
+    def __init__(self) -> None:
+        self._schema: pa.Schema | None = None
+        self._begin = pa.py_buffer(b"")
+
+    def events(self, parcel: pa.Buffer) -> pa.RecordBatch:
+        """Returns the events of a parcel, which refer to its memory."""
+        if self._schema is None or not self._begins(parcel):
+            self._schema = pa.ipc.read_schema(parcel)
+            self._begin = self._schema.serialize()
+        if self._begins(parcel):
+            return pa.ipc.read_record_batch(parcel.slice(self._begin.size), self._schema)
+        # Another version of Arrow, which has packed what a stream's state keeps, may write the same in another way.
+        return one_batch(pa.ipc.open_stream(parcel).read_all())
+
+    def _begins(self, parcel: pa.Buffer) -> bool:
+        return bool(parcel.slice(0, min(self._begin.size, parcel.size)).equals(self._begin))
 
 
 def _numbers(spec: ParcelSpec, shares: NDArray[np.int32], buckets: list[Ints], bodies: list[bytes]) -> pa.Array:
@@ -204,13 +231,13 @@ def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[lis
 
 def events_of_parcels(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Unpacks parcels, each behind numbers of time buckets, if any; those are at some place among the columns."""
+    unpacker = Unpacker()
     for batch in batches:
         *buckets, bodies = batch.columns
         # Rows without a parcel only bound the batch.
         for number in np.flatnonzero(validity(bodies)).tolist():
+            events = unpacker.events(bodies[number].as_buffer())
+            columns = list(events.columns)
             numbers = [column[number].as_py() for column in buckets]
-            with pa.ipc.open_stream(bodies[number].as_buffer()) as reader:
-                for events in reader:
-                    columns = list(events.columns)
-                    columns[place:place] = [from_numpy(np.full(events.num_rows, one, np.int64)) for one in numbers]
-                    yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])
+            columns[place:place] = [from_numpy(np.full(events.num_rows, one, np.int64)) for one in numbers]
+            yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])

@@ -26,21 +26,24 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, sourc
 
 
 def panes(request: AggregateRequest) -> Operator | Declined:
-    """Plans :func:`any_panes` where windows overlap enough, or numbers of any size are asked for.
+    """Plans :func:`any_panes` where windows overlap enough, and panes in place for extremes and numbers of any size.
 
     Such numbers are products of numbers of equal size here. The kernel has a pass per few dozen bits of the largest,
-    and so takes time with the square of the events of a window: 200 times as long for 16,000 of them.
+    and so takes time with the square of the events of a window: 200 times as long for 16,000 of them. Where windows
+    hardly overlap, a second shuffle, of the panes' matrices, would take longer than it saves.
     """
     plan = any_panes(request)
     if isinstance(plan, Declined):
-        return _panes_in_place(request) or plan
+        return _panes_in_place(request, extremes=True) or plan
     reason = why_panes_do_not_pay(plan.source.windowing)
+    if reason is None:
+        return plan
     is_worth = request.number == "string" and not plan.source.is_stream
-    return Declined(reason) if reason is not None and not is_worth else plan
+    return (_panes_in_place(request, extremes=False) if is_worth else None) or Declined(reason)
 
 
-def _panes_in_place(request: AggregateRequest) -> Operator | None:
-    """Multiplies panes in the tasks of their events, where their overlap pays and only extremes keep them there."""
+def _panes_in_place(request: AggregateRequest, extremes: bool) -> Operator | None:
+    """Multiplies panes in the tasks of their events: for ``extremes`` where their overlap pays, or without any."""
     source = source_of(request.resolved)
     if request.is_pair or request.is_joint:
         return None
@@ -49,7 +52,9 @@ def _panes_in_place(request: AggregateRequest) -> Operator | None:
         return None
     accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
-    if why_not_in_panes(spec) or why_panes_do_not_pay(source.windowing) or not why_extreme(spec.answer):
+    if why_not_in_panes(spec) or extremes != bool(why_extreme(spec.answer)):
+        return None
+    if extremes and why_panes_do_not_pay(source.windowing):
         return None
     return merged(PanesInPlace(Scan(source, compiled), spec, tuple(accumulators.values)))
 
