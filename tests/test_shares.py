@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
+from cetdsl.errors import EngineError, recovering
+from cetdsl.execution.live_events import in_task_of_share
 from cetdsl.ir.shares import murmur3, number_of_task, share_numbers, task_of
 
 pytestmark = pytest.mark.classic
@@ -33,6 +35,15 @@ def test_a_third_number_sends_rows_to_the_task_of_their_share(spark: Any) -> Non
     assert {number & 2**32 - 1 for *_, number in rows} == set(lows)
     hashed = spark.createDataFrame(rows, "a int, b bigint, c bigint").select(F.hash("a", "b", "c"), F.hash("a"))
     assert all(together == alone for together, alone in hashed.collect())
+
+
+def test_a_group_that_is_kept_elsewhere_than_its_share_is_an_error(spark: Any) -> None:
+    number = number_of_task(12, 10, 7)
+    rows = spark.createDataFrame([(12, 10, number), (12, 10, number + 1)], "share int, closes bigint, number bigint")
+    kept = rows.select(in_task_of_share(F.col("closes")))
+    assert [row[0] for row in kept.limit(1).collect()] == [10]
+    with pytest.raises(EngineError, match=r"hashes rows in another way .*\n  hint: keep each event once"), recovering():
+        kept.collect()
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7, 24])

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from cetdsl.errors import EngineError
 from cetdsl.execution.compat import WATERMARK, shuffle_tasks
+from cetdsl.execution.expressions import raised
 from cetdsl.execution.keeper import WHOLE, keeper
 from cetdsl.execution.observed import kept_by_end, keyed, tallied
 from cetdsl.execution.parcels import in_batches, packed_by_share
@@ -74,8 +76,19 @@ def kept_by_window(
     kept = opened.groupBy("share", "closes", "number").agg(
         of_same_meaning(collected, f"{meaning}, in {shares} shares").alias("bodies")
     )
-    bucket = F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L AS s")
+    bucket = in_task_of_share(F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L")).alias("s")
     return in_batches(given_once(kept).select(bucket, F.inline("bodies").alias("p")), "s")
+
+
+def in_task_of_share(value: Column) -> Column:
+    """Returns a value of a group of parcels; raises if this Spark does not keep the group in the task of its share."""
+    error = raised(
+        EngineError,
+        "this Spark hashes rows in another way than Apache Spark, so that events of a key would be in several tasks",
+        hint="keep each event once, by state='events' and the RocksDB state store, and report which Spark this is",
+        kind="bigint",
+    )
+    return F.when(F.hash("share", "closes", "number") == F.hash("share"), value).otherwise(error)
 
 
 def _shares(rows: DataFrame, keys: Sequence[str]) -> int:
