@@ -111,6 +111,8 @@ SHAPES: dict[str, tuple[str, str]] = {
     "distances": (where("SEQ(A, B)", [f"ABS(A.x - B.x) < {n}" for n in range(390)]), ""),
     "aggregates of a trend": (where("SEQ(A+, B+)", [f"SUM(A.x) + {n} < MAX(B.x)" for n in range(330)]), ""),
     "bounds of one column": (where("SEQ(A, B)", [f"A.x > {n}" for n in range(250)]), ""),
+    "one event many times": ("SEQ(A, B{4095})", ""),
+    "one event as often as its states are compared": ("SEQ(A, B{255})", ""),
     "a long list": (f"SEQ(A, B) WHERE A.x IN ({', '.join(map(str, range(1600)))})", ""),
 }
 
@@ -135,8 +137,10 @@ def plan(text: str) -> None:
     timed(lambda: plan_aggregate(resolved, (("count", Aggregate("count")),), "decimal"))
     timed(lambda: plan_trends(resolved, ("t",), 5))
     if not isinstance(resolved.query.pattern, And):
-        complete = "maximal", Extraction(), ("t",), None
-        timed(lambda: plan_complete(CompleteRequest(resolved, *complete, compile_sides(resolved))))
+        sides = compile_sides(resolved)
+        for complete in ("maximal", "ends"):
+            request = CompleteRequest(resolved, complete, Extraction(), ("t",), None, sides)
+            timed(lambda request=request: plan_complete(request))
 
 
 def timed(stage: Callable[[], Any]) -> Any:

@@ -10,7 +10,7 @@ machine, which has one state for each variable, if nothing that can be put into 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import combinations, product
 
 import attrs
 
@@ -21,6 +21,8 @@ from cetdsl.ir.shadows import FOLLOWED, REDUCED, STATES, Reading, Shadows
 #: A machine that tells shadows has so many states at most, and as many transitions for each of them.
 MOST_STATES = 512
 MOST_TRANSITIONS = 8 * MOST_STATES
+#: States of a pattern for which such a machine is looked for: with more, all pairs of them take seconds.
+_MOST_PLACES = 256
 #: States of one variable whose sets are tried out.
 MOST_ALIKE = 12
 #: Shadows are bits of one number where they are followed.
@@ -63,6 +65,8 @@ def plan_shadows(machine: Machine, completeness: str, *, span: bool) -> tuple[Ma
         bits = tuple(sum(1 << other for other in found) for found in covers)
         readings = tuple(map(Reading, range(len(machine.variables))))
         return machine, Shadows(machine, readings, FOLLOWED, bits)
+    if len(machine.variables) > _MOST_PLACES:
+        raise TooMany(f"the places of the pattern need more than {_MOST_PLACES} states")
     return _Product(machine, span).build()
 
 
@@ -99,21 +103,32 @@ def covering(machine: Machine) -> list[set[int]]:
     [{0}, {0, 1}, {0, 1, 2}]
     """
     states, after, final = range(len(machine.variables)), _steps(machine), dict(machine.final)
-    found = {(p, q) for p in states for q in states if machine.variables[p] == machine.variables[q]}
 
-    def covers(p: int, q: int) -> bool:
-        """Whether ``q`` allows what ``p`` allows, as far as pairs are found."""
+    def may_cover(p: int, q: int) -> bool:
+        """Whether ``q`` may end where ``p`` may, and read the variables that ``p`` reads, under no more guards."""
         if p in final and (q not in final or not set(final[q]) <= set(final[p])):
             return False
-        for variable, edge in after[p].items():
-            other = after[q].get(variable)
-            if other is None or not set(other.guards) <= set(edge.guards) or (edge.target, other.target) not in found:
-                return False
-        return True
+        others = after[q]
+        return all(v in others and set(others[v].guards) <= set(edge.guards) for v, edge in after[p].items())
 
-    while lost := {(p, q) for p, q in found if not covers(p, q)}:
-        found -= lost
-    return [{q for p, q in found if p == state} for state in states]
+    alike = {(p, q) for p in states for q in states if machine.variables[p] == machine.variables[q]}
+    found = {pair for pair in alike if may_cover(*pair)}
+    before: list[list[int]] = [[] for _ in states]
+    for p in states:
+        for edge in after[p].values():
+            before[edge.target].append(p)
+    # A pair is lost with one that it leads to, so each is looked at once for each of those.
+    lost = list(alike - found)
+    while lost:
+        targets = lost.pop()
+        for pair in product(*(before[target] for target in targets)):
+            if pair in found:
+                found.remove(pair)
+                lost.append(pair)
+    covered: list[set[int]] = [set() for _ in states]
+    for p, q in found:
+        covered[p].add(q)
+    return covered
 
 
 def _steps(machine: Machine) -> list[dict[int, Edge]]:

@@ -187,10 +187,9 @@ def extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         return value + weight * count
 
     def scaled(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
-        # A step is taken off weights of any size before they are multiplied: no product overflows then.
-        if abs(weight) < 1.0:
-            return gather(value, _fitted(weight * count.real, count.imag), prime)
-        return gather(value, _fitted(weight * _ONE_STEP * count.real, count.imag + _STEP), prime)
+        # Of weights of any size, too: no product of two mantissas that fit leaves the range of doubles.
+        fit = _fitted(weight, 0.0)
+        return gather(value, _fitted(fit.real * count.real, fit.imag + count.imag), prime)
 
     def lattice(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         return max(value, weight) if how == RAISE_TO else value + weight
