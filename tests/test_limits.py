@@ -21,6 +21,7 @@ from cetdsl.pattern.expressions import Aggregate, Attribute, Call, Literal
 from cetdsl.pattern.nodes import And
 from cetdsl.planning.planner import plan_aggregate, plan_complete, plan_trends
 from cetdsl.planning.strategies.complete import CompleteRequest
+from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.request import compile_sides
 from cetdsl.rewrite import rewrite
 
@@ -141,6 +142,16 @@ def plan(text: str) -> None:
         for complete in ("maximal", "ends"):
             request = CompleteRequest(resolved, complete, Extraction(), ("t",), None, sides)
             timed(lambda request=request: plan_complete(request))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "exact"), [("MIN(B.x)", False), ("MIN(B.x), MAX(LENGTH)", False), ("MIN(B.x), COUNT(*)", True)]
+)
+def test_trends_are_not_counted_exactly_for_extremes_alone(wanted: str, exact: bool) -> None:
+    """Over a window of 17,000 events that would take seconds, as their number has as many bits."""
+    resolved = rewrite(analyse(cet.parse(f"RETURN {wanted} PATTERN SEQ(A, B+)").node, SCHEMA, Binding("t")))[0]
+    named = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
+    assert plan_aggregate(resolved, named, "decimal", [kernel]).plan.spec.answer.exact == exact
 
 
 def timed(stage: Callable[[], Any]) -> Any:

@@ -121,7 +121,9 @@ def _asked(name: str, plan: Operator, queries: Mapping[str, ResolvedQuery]) -> _
     plan = _below_merges(plan)
     if not isinstance(plan, PairCounts):
         assert isinstance(plan, Propagate), plan
-        return _Asked(name, (_Propagated(name, plan, queries[name]),))
+        # Queries share trends only if these are counted alike, those of which nobody asks how many there are, too.
+        spec = plan.spec.with_answer(exact=plan.spec.answer.number in ("decimal", "string"))
+        return _Asked(name, (_Propagated(name, attrs.evolve(plan, spec=spec), queries[name]),))
     sides = zip(names_of_sides(name, queries), _below_merges(plan.child).children, queries_of_sides(queries[name]))
     propagated = []
     for side, part, resolved in sides:

@@ -34,7 +34,12 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
         return _pair(request, source)
     accumulators = AccumulatorPlan(request.compiled[0], request.aggregates)
     merge = bool(source.partitions) or (source.windowing.kind == SPAN and source.windowing.cut > 0)
-    return merged(_propagate(Scan(source, request.compiled[0]), accumulators, request.number, merge))
+    plan = _propagate(Scan(source, request.compiled[0]), accumulators, request.number, merge)
+    answer = plan.spec.answer
+    if not any(answer.accumulators[number].is_additive for output in answer.outputs for number in output.inputs):
+        # Nobody asks how many trends there are, and to count them exactly may take far longer than to find extremes.
+        plan = attrs.evolve(plan, spec=plan.spec.with_answer(exact=False))
+    return merged(plan)
 
 
 def merged(plan: Operator) -> Operator:
