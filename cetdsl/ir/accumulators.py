@@ -8,6 +8,8 @@ from cetdsl.aggregates.vocabulary import COUNT, Finish, Update
 
 #: The forms a count may take (``number=``).
 NUMBERS = ("decimal", "string", "double", "log2")
+#: Those in which counts, and sums of whole numbers, are exact.
+EXACT_NUMBERS = ("decimal", "string")
 
 
 @attrs.frozen

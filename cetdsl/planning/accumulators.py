@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cetdsl.aggregates.vocabulary import COUNT, Update
-from cetdsl.ir.accumulators import TRENDS, Accumulator, Output
+from cetdsl.ir.accumulators import EXACT_NUMBERS, TRENDS, Accumulator, Output
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled
 from cetdsl.ir.emission import UPDATE
 from cetdsl.ir.kernel import Answer
@@ -30,7 +30,7 @@ class AccumulatorPlan:
 
     def answer(self, source: Source, number: str, partial: bool) -> Answer:
         """Describes the answer of a query over a source."""
-        exact = number in ("decimal", "string")
+        exact = number in EXACT_NUMBERS
         zeros = source.is_stream and source.emit == UPDATE and bool(self.compiled.negations)
         return Answer(len(source.groups), tuple(self.accumulators), tuple(self.outputs), number, exact, partial, zeros)
 

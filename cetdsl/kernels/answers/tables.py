@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
-from cetdsl.ir.accumulators import Accumulator, Output
+from cetdsl.ir.accumulators import EXACT_NUMBERS, Accumulator, Output
 from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
 from cetdsl.kernels.numbers.moments import SMALLEST, about_zero, central_moment
 from cetdsl.kernels.numbers.scaled import (
@@ -217,7 +217,7 @@ def _total(spec: KernelSpec, output: Output, columns: list[_Column], where: Desc
     if output.type.startswith(("double", "float")) and spec.answer.accumulators[output.value].update.power:
         return _double_column(output.name, scaled, present, "double", where)
     scale = decimal_scale(output.type)
-    if exact is not None and spec.answer.number in ("decimal", "string"):
+    if exact is not None and spec.answer.number in EXACT_NUMBERS:
         return _exact_column(output.name, exact, present, spec.answer.number, scale, where)
     if spec.answer.number == "log2":
         return from_numpy(log2_of(scaled) - scale * np.log2(10), present)

@@ -89,11 +89,17 @@ def add_scaled(a: complex, b: complex) -> complex:
 def combine(a: Any, b: Any, prime: Any) -> Any:
     """Returns the value of "either of two sets of trends": the sum, or in the lattice the maximum."""
 
-    def rounded(a: Any, b: Any, prime: Any) -> Any:
-        return a + b
-
     def scaled(a: Any, b: Any, prime: Any) -> Any:
         return add_scaled(a, b)
+
+    return _either(a, scaled)
+
+
+def _either(kind: Any, scaled: Any) -> Any:
+    """Chooses the implementation of a sum, or of a maximum, where scaled numbers are added as is said."""
+
+    def rounded(a: Any, b: Any, prime: Any) -> Any:
+        return a + b
 
     def lattice(a: Any, b: Any, prime: Any) -> Any:
         return max(a, b)
@@ -102,7 +108,7 @@ def combine(a: Any, b: Any, prime: Any) -> Any:
         total = a + b
         return total - prime if total >= prime else total
 
-    return by_type(a, rounded, scaled, lattice, modular)
+    return by_type(kind, rounded, scaled, lattice, modular)
 
 
 @by_types
@@ -113,9 +119,6 @@ def gather(a: Any, b: Any, prime: Any) -> Any:
     1000 here, and mantissas between ``2**-500`` and ``2**500``, up to their sign;
     :func:`~cetdsl.kernels.numbers.scaled.settled` normalises what comes of it.
     """
-
-    def rounded(a: Any, b: Any, prime: Any) -> Any:
-        return a + b
 
     def scaled(a: Any, b: Any, prime: Any) -> Any:
         # Without a branch on which exponent is the larger one, which nobody can predict. A number whose exponent is
@@ -128,14 +131,7 @@ def gather(a: Any, b: Any, prime: Any) -> Any:
             return complex(mantissa, max(a.imag, b.imag))
         return _gather_unfit(a, b)
 
-    def lattice(a: Any, b: Any, prime: Any) -> Any:
-        return max(a, b)
-
-    def modular(a: Any, b: Any, prime: Any) -> Any:
-        total = a + b
-        return total - prime if total >= prime else total
-
-    return by_type(a, rounded, scaled, lattice, modular)
+    return _either(a, scaled)
 
 
 @jit
