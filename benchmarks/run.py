@@ -38,7 +38,7 @@ from cetdsl.java import require_java
 
 _MODULES = (races, panes, graphs, sharing, bounds, unlisted, detection, rows, streaming)
 RACES = {name: race for module in _MODULES for name, race in module.RACES.items()}
-CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
+CHILDREN = {**races.CHILDREN, **panes.CHILDREN, **graphs.CHILDREN}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

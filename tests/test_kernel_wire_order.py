@@ -117,14 +117,16 @@ def test_rows_come_in_order(rows: list[tuple], size: int, data: st.DataObject) -
 @settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_positions_are_sorted_and_equal_ones_stay(data: st.DataObject) -> None:
-    """The compiled sort is a stable one, over all 64 bits, with few events of a key and with many."""
+    """The compiled sort is a stable one, over all 64 bits, with few events of a key and with many, of files in order."""
     many = data.draw(st.integers(1, 5))
     seed = data.draw(st.integers(0, 2**32 - 1))
     bits = data.draw(st.sampled_from([1, 3, 8, 9, 20, 40, 63]))
     chance = np.random.default_rng(seed)
-    count = data.draw(st.integers(0, 400))
+    count = data.draw(st.integers(0, 800))
     number = chance.integers(0, many, count)
     time = chance.integers(-(2**bits), 2**bits, count, endpoint=bits < 63) + data.draw(st.integers(-5, 5)) * (bits < 60)
+    if files := data.draw(st.integers(0, 12)):
+        time = np.concatenate([np.sort(part) for part in np.array_split(time, files)])
     positions, times = order_by_key_and_time(number, many, time)
     expected = np.lexsort((time, number))
     assert positions.tolist() == expected.tolist()

@@ -15,6 +15,7 @@ from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, Subslices, conditions_of, span_of, subslices_of
 from cetdsl.kernels.machine.program import Tables, build_tables, lay_out
 from cetdsl.kernels.machine.propagate import Accumulators, propagate
+from cetdsl.kernels.machine.totals import add_up, asks_for_totals
 from cetdsl.kernels.numbers.ladder import ADDED_ALONE, FEW_EVENTS, WEIGHED
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
@@ -56,15 +57,18 @@ class _Job(NamedTuple):
     def _pass(
         self, accumulators: Accumulators, subslices: Subslices, zero: Any, one: NDArray[Any], prime: Any
     ) -> NDArray[Any]:
-        evaluator = self.evaluator
+        evaluator, events, program = self.evaluator, self.events, self.evaluator.layout.program
         out = np.full((self.slices, len(one)), zero)
+        if asks_for_totals(program, self.conditions):
+            add_up(program, events.mask, events.instant, accumulators, subslices, zero, one, prime, out)
+            return out
         # With a span the gap before a trend is judged at its end, and so per guarded first state.
         guarded = evaluator.span > 0 and any(guards for _, guards in evaluator.spec.query.machine.initial)
         for state in [s for s, _ in evaluator.spec.query.machine.initial] if guarded else [-1]:
             propagate(
-                evaluator.layout.program,
+                program,
                 self.tables,
-                self.events,
+                events,
                 self.conditions,
                 accumulators,
                 subslices,

@@ -98,7 +98,7 @@ def _sorted(order: RowOrder, numbers: KeyNumbers, batches: list[pa.RecordBatch])
     rows = rows.combine_chunks()
     number, count = numbers.of([as_array(rows.column(key)) for key in order.keys], rows.num_rows)
     time = _times(order, rows)
-    yield from _in_pieces(rows, number, time, _positions(order, rows, number, count, time))
+    yield from _in_pieces(order, rows, number, time, _positions(order, rows, number, count, time))
 
 
 def _times(order: RowOrder, rows: pa.Table) -> Ints:
@@ -148,18 +148,56 @@ def _break_ties(positions: Places, same: Bools, ties: Sequence[OrderKey], rows: 
     positions[tied] = positions[tied][np.lexsort((*by, instant))]
 
 
-def _in_pieces(rows: pa.Table, number: Ints, time: Ints, found: tuple[Places, Ints] | None) -> Iterator[_Piece]:
+def _in_pieces(
+    order: RowOrder, rows: pa.Table, number: Ints, time: Ints, found: tuple[Places, Ints] | None
+) -> Iterator[_Piece]:
     """Yields rows a batch at a time, as they are or in the order found."""
-    for low in range(0, rows.num_rows, BATCH_ROWS):
-        high = min(low + BATCH_ROWS, rows.num_rows)
-        if found is None:
+    if found is None:
+        for low, high in _batches(rows.num_rows):
             columns = [as_array(column) for column in rows.slice(low, high - low).columns]
             yield _Piece(number[low:high], time[low:high], _batch(rows.schema, columns))
-        else:
-            positions, times = found
-            part = from_numpy(positions[low:high])
-            columns = [as_array(column.take(part)) for column in rows.columns]
-            yield _Piece(number[positions[low:high]], times[low:high], _batch(rows.schema, columns))
+        return
+    positions, times = found
+    counts = np.bincount(number)
+    ends = np.cumsum(counts)
+    # A key without rows is in no piece, whatever its first row is taken to be.
+    first = positions[np.minimum(ends - counts, len(positions) - 1)]
+    alike, sorted_by = _alike_in_key(order, rows.schema), _sorted_by_its_values(order, rows)
+    for low, high in _batches(rows.num_rows):
+        begun = int(np.searchsorted(ends, low, side="right"))
+        ended = int(np.searchsorted(ends, high, side="left")) + 1
+        own = np.diff(np.minimum(ends[begun:ended], high), prepend=low)
+        owner = np.repeat(np.arange(begun, ended), own)
+        moved, of_key = from_numpy(positions[low:high]), from_numpy(first[owner])
+        columns = [
+            from_numpy(times[low:high], kind=column.type)
+            if n == sorted_by
+            else as_array(column.take(of_key if n in alike else moved))
+            for n, column in enumerate(rows.columns)
+        ]
+        yield _Piece(owner, times[low:high], _batch(rows.schema, columns))
+
+
+def _batches(count: int) -> Iterator[tuple[int, int]]:
+    """Yields where batches of so many rows begin and end."""
+    for low in range(0, count, BATCH_ROWS):
+        yield low, min(low + BATCH_ROWS, count)
+
+
+def _alike_in_key(order: RowOrder, schema: pa.Schema) -> set[int]:
+    """Returns the columns that are the same in all rows of a key: 0.0 and -0.0 are equal, but not the same."""
+    kinds = {key: schema.field(key).type for key in order.keys}
+    return {key for key, kind in kinds.items() if not (pa.types.is_floating(kind) or pa.types.is_nested(kind))}
+
+
+def _sorted_by_its_values(order: RowOrder, rows: pa.Table) -> int | None:
+    """Returns the column whose values are those that rows were sorted by, bit by bit; None if there is none."""
+    if not order.by or order.by[0].falls:
+        return None
+    column = rows.column(order.by[0].column)
+    is_time = pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type)
+    is_whole = pa.types.is_int64(column.type) or is_time
+    return order.by[0].column if is_whole and column.null_count == 0 else None
 
 
 def _batch(schema: pa.Schema, columns: Sequence[pa.Array]) -> pa.RecordBatch:
@@ -268,7 +306,7 @@ def _merged(order: RowOrder, parts: Sequence[Iterator[_Piece]]) -> Iterator[_Pie
             table = pa.Table.from_batches([rows])
             first = min(int(piece.number[0]) for piece in taken)
             found = _positions(order, table, number, int(number.max()) + 1, time)
-            for piece in _in_pieces(table, number, time, found):
+            for piece in _in_pieces(order, table, number, time, found):
                 yield piece._replace(number=piece.number + first)
         for head in heads:
             if head.goes_on and head.last == end:

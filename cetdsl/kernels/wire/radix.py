@@ -1,7 +1,8 @@
 """Sorts the positions of events by key and time: a counting sort by key, and a radix sort by time within each key.
 
 The events of a key are few enough for the processor's caches where keys are many, so that all passes over the digits of
-their times are made there. Only digits that differ within the key are sorted by, and events that came in order stay.
+their times are made there. Only digits that differ within the key are sorted by. Events that came in order stay, and
+those of a few files that each are in order are merged.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from cetdsl.kernels.vocabulary import Ints, Places
 
 #: Up to so many events are sorted by insertion, which takes less time than counting digits.
 _FEW = 48
+#: Up to so many rising runs are merged: three times over, while the digits of times are five or more.
+_FEW_RUNS = 8
 _DIGIT = 8
 
 
@@ -37,29 +40,29 @@ def order_by_key_and_time(number: Ints, numbers: int, time: Ints) -> tuple[Place
         order[p] = i
         sorted_time[p] = time[i]
     spare_order, spare_time = np.empty(longest, dtype=np.int32), np.empty(longest, dtype=np.int64)
-    counts = np.empty((1 << _DIGIT) + 1, dtype=np.int64)
+    counts, bounds = np.empty((1 << _DIGIT) + 1, dtype=np.int64), np.empty(_FEW_RUNS + 1, dtype=np.int64)
     low = 0
     for k in range(numbers):
         # Each place has moved on to where its key's events end.
         high = place[k]
-        _sort_stretch(sorted_time, order, low, high, spare_time, spare_order, counts)
+        _sort_stretch(sorted_time, order, low, high, spare_time, spare_order, counts, bounds)
         low = high
     return order, sorted_time
 
 
 @jit
 def _sort_stretch(
-    time: Ints, order: Places, low: int, high: int, spare_time: Ints, spare_order: Places, counts: Ints
+    time: Ints, order: Places, low: int, high: int, spare_time: Ints, spare_order: Places, counts: Ints, bounds: Ints
 ) -> None:
     """Sorts the events between two positions by time, in place."""
     if high - low < 2:
         return
     least = most = time[low]
-    ordered = True
+    runs = 1
     for i in range(low + 1, high):
-        ordered &= time[i] >= time[i - 1]
+        runs += time[i] < time[i - 1]
         least, most = min(least, time[i]), max(most, time[i])
-    if ordered:
+    if runs == 1:
         return
     if high - low <= _FEW:
         for i in range(low + 1, high):
@@ -69,6 +72,9 @@ def _sort_stretch(
                 time[j + 1], order[j + 1] = time[j], order[j]
                 j -= 1
             time[j + 1], order[j + 1] = t, o
+        return
+    if runs <= len(bounds) - 1:
+        _merge_runs(time, order, low, high, spare_time, spare_order, bounds)
         return
     # Differences wrap around where times are far apart, and are right as unsigned numbers.
     base, span = np.uint64(least), np.uint64(most) - np.uint64(least)
@@ -83,6 +89,52 @@ def _sort_stretch(
     if away:
         time[low:high] = spare_time[: high - low]
         order[low:high] = spare_order[: high - low]
+
+
+@jit
+def _merge_runs(
+    time: Ints, order: Places, low: int, high: int, spare_time: Ints, spare_order: Places, bounds: Ints
+) -> None:
+    """Sorts the events between two positions, which are rising runs, as many as there is room for in ``bounds``."""
+    runs, bounds[0] = 0, low
+    for i in range(low + 1, high + 1):
+        if i == high or time[i] < time[i - 1]:
+            runs += 1
+            bounds[runs] = i
+    while runs > 1:
+        merged = 0
+        for pair in range(0, runs - 1, 2):
+            _merge_two(time, order, bounds[pair], bounds[pair + 1], bounds[pair + 2], spare_time, spare_order)
+            merged += 1
+            bounds[merged] = bounds[pair + 2]
+        if runs % 2:
+            merged += 1
+            bounds[merged] = high
+        runs = merged
+
+
+@jit
+def _merge_two(
+    time: Ints, order: Places, first: int, second: int, end: int, spare_time: Ints, spare_order: Places
+) -> None:
+    """Merges the rising runs from ``first`` to ``second`` and from there to ``end``, in place and stably."""
+    if time[second - 1] <= time[second]:
+        return
+    # What is before the start of the second run stays; of equal times, those of the first run do.
+    while time[first] <= time[second]:
+        first += 1
+    count = second - first
+    for i in range(count):
+        spare_time[i], spare_order[i] = time[first + i], order[first + i]
+    taken, there = 0, first
+    while taken < count:
+        if second < end and time[second] < spare_time[taken]:
+            time[there], order[there] = time[second], order[second]
+            second += 1
+        else:
+            time[there], order[there] = spare_time[taken], spare_order[taken]
+            taken += 1
+        there += 1
 
 
 @jit
