@@ -117,7 +117,7 @@ def test_rows_come_in_order(rows: list[tuple], size: int, data: st.DataObject) -
 @settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_positions_are_sorted_and_equal_ones_stay(data: st.DataObject) -> None:
-    """The compiled sort is a stable one, over all 64 bits, with few events of a key and with many, of files in order."""
+    """The compiled sort is a stable one over 64 bits, with few events of a key, with many, and of files in order."""
     many = data.draw(st.integers(1, 5))
     seed = data.draw(st.integers(0, 2**32 - 1))
     bits = data.draw(st.sampled_from([1, 3, 8, 9, 20, 40, 63]))
