@@ -195,7 +195,8 @@ def machine(cores: int) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else "java"
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     names = ("cetdsl", "pyspark", "numba", "numpy", "pyarrow")
     return {
