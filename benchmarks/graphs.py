@@ -441,9 +441,8 @@ def job(events: Events, runs: int) -> Result:
         )
     measured = take_turns(actions, runs)
     # Of the last one, as the first takes little longer than Spark by itself.
-    many = f"{JOBS[-1][0]:,} checks, {JOBS[-1][1]:,} accounts"
     measured |= {f"{number} cores": child("listed", events, runs, number) for number in (1, 2)}
-    verdicts.append(Verdict(f"{many}, on two cores, against one core", "2 cores", "1 cores", round(1 / 1.7, 3)))
+    verdicts.append(Verdict(f"{name}, on two cores, against one core", "2 cores", "1 cores", round(1 / 1.7, 3)))
     return result("one group, “ends” trends with all columns, noop sink", measured, verdicts, notes=notes)
 
 

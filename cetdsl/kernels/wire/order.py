@@ -1,7 +1,8 @@
 """Sorts the rows of a task by key, by a first column of numbers, most often the time, and by what breaks ties.
 
-Positions are sorted, and then each column is moved once. Where the rows are more than may be held, they are sorted a
-part at a time, each part is written to a file in Spark's local directory, and the parts are merged from there.
+Positions are sorted, and then each column is moved once, but for the times, which come sorted, and for keys, of which
+one row's is repeated. Where the rows are more than may be held, they are sorted a part at a time, each part is written
+to a file in Spark's local directory, and the parts are merged from there.
 """
 
 from __future__ import annotations
