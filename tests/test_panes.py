@@ -157,6 +157,25 @@ def test_generated_ranges() -> None:
     assert compared > 80
 
 
+def check_in_place(query: Query, rows: list[Any], ties: tuple[str, ...], number: str) -> int:
+    """How many ways to cut the stream were compared: none if panes do not answer the query, or not in their task."""
+    aggregates = {item.output_name: item.aggregate for item in query.returning}
+    expected = None
+    for chunk_events, batch in CUTTING:
+        try:
+            answer = Worker(query, rows, ties).aggregate(number, chunk_events, batch, strategy=panes)
+        except UnsupportedQuery:
+            return 0
+        if expected is None:
+            expected = reference.aggregate(query, rows, aggregates, tie_break=ties)
+        assert set(answer) == set(expected), unparse(query)
+        for key, values in expected.items():
+            for name, value in values.items():
+                got = answer[key][name]
+                assert agrees(got, value, number, aggregates[name]), (unparse(query), key, name, got, value)
+    return len(CUTTING)
+
+
 @pytest.mark.parametrize("first", range(0, 80, 40))
 def test_generated_extremes(first: int) -> None:
     """Smallest and largest values and lengths, beside whatever else is asked for, where panes stay in their task."""
@@ -169,22 +188,23 @@ def test_generated_extremes(first: int) -> None:
         extremes = [Returned(Aggregate(name, argument=Attribute(variable, "x")), name) for name in ("min", "max")]
         returning = [item for item in case.query.returning if item.output_name not in ("min", "max")]
         query = by_case(attrs.evolve(case.query, returning=(*returning, *extremes), window=window))
-        aggregates = {item.output_name: item.aggregate for item in query.returning}
-        expected = None
-        for chunk_events, batch in CUTTING:
-            number = NUMBERS[seed % 4]
-            try:
-                answer = Worker(query, rows, case.tie_break).aggregate(number, chunk_events, batch, strategy=panes)
-            except UnsupportedQuery:
-                break
-            if expected is None:
-                expected = reference.aggregate(query, rows, aggregates, tie_break=case.tie_break)
-            assert set(answer) == set(expected), unparse(query)
-            for key, values in expected.items():
-                for name, value in values.items():
-                    got = answer[key][name]
-                    assert agrees(got, value, number, aggregates[name]), (unparse(query), key, name, got, value)
-            compared += 1
+        compared += check_in_place(query, rows, case.tie_break, NUMBERS[seed % 4])
+    assert compared > 30
+
+
+@pytest.mark.parametrize("few", [0, 4, 2**30])
+def test_generated_texts(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows that hardly overlap: panes of large ones are multiplied in their task, small ones are propagated."""
+    monkeypatch.setattr(cetdsl.kernels.aggregate.panes, "_FEW", few)
+    compared = 0
+    for seed in range(40):
+        case = generators.random_case(380_000 + seed, FEATURES)
+        window = Window(*(Span(ticks, "tick") for ticks in ((8, 8), (9, 5), (4, 6), (7, 3))[seed % 4]))
+        returning = [item for item in case.query.returning if item.output_name not in ("min", "max")]
+        count = Returned(Aggregate("count"), "trends")
+        query = by_case(attrs.evolve(case.query, returning=(*returning, count), window=window))
+        rows = generators.stack([case.rows, generators.random_stream(390_000 + seed)])
+        compared += check_in_place(query, rows, case.tie_break, "string")
     assert compared > 30
 
 
