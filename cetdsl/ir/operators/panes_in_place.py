@@ -30,5 +30,5 @@ class PanesInPlace(Carry):
         return (
             "linear in the events, besides sorting them",
             "two products of matrices per pane, one of vectors per window, however many windows overlap",
-            *(("windows of at most some 250 events: propagated one by one, without matrices",) if adds_up else ()),
+            *(("windows of at most some 200 events: propagated one by one, without matrices",) if adds_up else ()),
         )

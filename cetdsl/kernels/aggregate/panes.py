@@ -60,7 +60,7 @@ _WHOLE_COUNTS = 64
 #: Windows whose answers are made at a time: as text, a whole number takes several times what it takes itself.
 _ANSWER_ROWS = 1_024
 #: Slices of so many events take as long by passes as by products.
-_FEW = 250
+_FEW = 200
 
 
 class _Cut(NamedTuple):
