@@ -22,10 +22,11 @@ import test_kernel_shared
 from modes import more_on_classic
 from test_engines import SIMPLE, agrees
 from test_explain import explained
-from test_kernel_aggregate import CUTTING, NUMBERS, Worker, by_case, rows_at, rows_of, sorted_batches
+from test_kernel_aggregate import CUTTING, NUMBERS, SCHEMA, Worker, by_case, rows_at, rows_of, sorted_batches
 
 import cetdsl as cet
 import cetdsl.kernels.aggregate.panes
+import cetdsl.planning.strategies.panes
 from cetdsl.aggregates.vocabulary import COUNT, LARGEST, MOMENTS, ODD, SMALLEST, SUM
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import CountOverflow, UnsupportedQuery
@@ -52,7 +53,7 @@ from cetdsl.pattern.text import unparse
 from cetdsl.planning.panes import MIN_PANES_OVERLAP
 from cetdsl.planning.planner import plan_aggregate
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.strategies.panes import any_panes, panes
+from cetdsl.planning.strategies.panes import MANY_BYTES, any_panes, panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, compile_sides
 from cetdsl.rewrite import rewrite
 
@@ -157,6 +158,25 @@ def test_generated_ranges() -> None:
     assert compared > 80
 
 
+def check_in_place(query: Query, rows: list[Any], ties: tuple[str, ...], number: str) -> int:
+    """How many ways to cut the stream were compared: none if panes do not answer the query, or not in their task."""
+    aggregates = {item.output_name: item.aggregate for item in query.returning}
+    expected = None
+    for chunk_events, batch in CUTTING:
+        try:
+            answer = Worker(query, rows, ties).aggregate(number, chunk_events, batch, strategy=panes)
+        except UnsupportedQuery:
+            return 0
+        if expected is None:
+            expected = reference.aggregate(query, rows, aggregates, tie_break=ties)
+        assert set(answer) == set(expected), unparse(query)
+        for key, values in expected.items():
+            for name, value in values.items():
+                got = answer[key][name]
+                assert agrees(got, value, number, aggregates[name]), (unparse(query), key, name, got, value)
+    return len(CUTTING)
+
+
 @pytest.mark.parametrize("first", range(0, 80, 40))
 def test_generated_extremes(first: int) -> None:
     """Smallest and largest values and lengths, beside whatever else is asked for, where panes stay in their task."""
@@ -169,22 +189,40 @@ def test_generated_extremes(first: int) -> None:
         extremes = [Returned(Aggregate(name, argument=Attribute(variable, "x")), name) for name in ("min", "max")]
         returning = [item for item in case.query.returning if item.output_name not in ("min", "max")]
         query = by_case(attrs.evolve(case.query, returning=(*returning, *extremes), window=window))
-        aggregates = {item.output_name: item.aggregate for item in query.returning}
-        expected = None
-        for chunk_events, batch in CUTTING:
-            number = NUMBERS[seed % 4]
-            try:
-                answer = Worker(query, rows, case.tie_break).aggregate(number, chunk_events, batch, strategy=panes)
-            except UnsupportedQuery:
-                break
-            if expected is None:
-                expected = reference.aggregate(query, rows, aggregates, tie_break=case.tie_break)
-            assert set(answer) == set(expected), unparse(query)
-            for key, values in expected.items():
-                for name, value in values.items():
-                    got = answer[key][name]
-                    assert agrees(got, value, number, aggregates[name]), (unparse(query), key, name, got, value)
-            compared += 1
+        compared += check_in_place(query, rows, case.tie_break, NUMBERS[seed % 4])
+    assert compared > 30
+
+
+def lone_group(number: str, size: int | None) -> tuple[str, str]:
+    """The strategy that counts trends over all events of so many bytes, and why panes declined."""
+    resolved, _ = rewrite(analyse(parse("PATTERN SEQ(A, B+)"), SCHEMA, Binding("t")))
+    decision = plan_aggregate(resolved, (("n", Aggregate("count")),), number, bytes_read=lambda: size)
+    return decision.strategy, dict(decision.declined).get("panes", "")
+
+
+def test_the_only_group_is_cut_into_ranges_of_time_where_that_pays() -> None:
+    assert lone_group("double", MANY_BYTES - 1) == (
+        "kernel",
+        "one task goes through what Spark estimates to be 63 MiB sooner than a sample of the times is taken",
+    )
+    assert "estimates to be 1,200 bytes sooner" in lone_group("log2", 1_200)[1]
+    for number, size in (("double", MANY_BYTES), ("double", None), ("string", 1_200)):
+        assert lone_group(number, size) == ("panes", "")
+
+
+@pytest.mark.parametrize("few", [0, 4, 2**30])
+def test_generated_texts(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows that hardly overlap: panes of large ones are multiplied in their task, small ones are propagated."""
+    monkeypatch.setattr(cetdsl.kernels.aggregate.panes, "_FEW", few)
+    compared = 0
+    for seed in range(40):
+        case = generators.random_case(380_000 + seed, FEATURES)
+        window = Window(*(Span(ticks, "tick") for ticks in ((8, 8), (9, 5), (4, 6), (7, 3))[seed % 4]))
+        returning = [item for item in case.query.returning if item.output_name not in ("min", "max")]
+        count = Returned(Aggregate("count"), "trends")
+        query = by_case(attrs.evolve(case.query, returning=(*returning, count), window=window))
+        rows = generators.stack([case.rows, generators.random_stream(390_000 + seed)])
+        compared += check_in_place(query, rows, case.tie_break, "string")
     assert compared > 30
 
 
@@ -477,7 +515,7 @@ def test_the_same_as_the_kernel_on_spark(spark: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", more_on_classic("timestamp", "date", "bigint"))
-def test_ranges_of_time_on_spark(spark: Any, kind: str) -> None:
+def test_ranges_of_time_on_spark(spark: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One group without windows: events of one time are read by one task, whoever sorts."""
     ticks = "pmod(hash(id), 300) - 100"
     time = ticks if kind == "bigint" else f"cast(timestamp_seconds(({ticks}) * 40000) as {kind})"
@@ -485,7 +523,12 @@ def test_ranges_of_time_on_spark(spark: Any, kind: str) -> None:
     query = parse("RETURN COUNT(*) AS n, SUM(B.x) AS total PATTERN SEQ(A, B+)")
     (panes,), (whole,) = by_panes_and_kernel(df, query)
     assert panes == whole
-    assert "shuffle by range of time\n" in cet.pattern(df, query, time="time").explain("physical").text
+    shuffle = "shuffle by range of time\n"
+    pattern = cet.pattern(df, query, time="time")
+    assert shuffle in pattern.explain("physical", number="string").text
+    assert shuffle not in pattern.explain("physical").text, "one task, of so few"
+    monkeypatch.setattr(cetdsl.planning.strategies.panes, "MANY_BYTES", 1)
+    assert shuffle in cet.pattern(df, query, time="time").explain("physical").text
 
 
 def by_panes_and_kernel(df: Any, query: Query) -> list[list[Any]]:

@@ -25,7 +25,10 @@ class PanesInPlace(Carry):
         return (Step("kernel: matrices of panes, multiplied up to windows", self.carried),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        # What adds up needs matrices for numbers of many digits only.
+        adds_up = all(accumulator.is_additive for accumulator in self.spec.answer.accumulators)
         return (
             "linear in the events, besides sorting them",
             "two products of matrices per pane, one of vectors per window, however many windows overlap",
+            *(("windows of at most some 200 events: propagated one by one, without matrices",) if adds_up else ()),
         )

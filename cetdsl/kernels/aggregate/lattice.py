@@ -65,19 +65,19 @@ def _pane_matrices(
     counted: int,
     how: int,
     variable: Ints,
-    in_start: Ints,
-    in_source: Ints,
-    row_start: Ints,
-    row: Ints,
+    entry_start: Ints,
+    entry: Ints,
+    inflow_start: Ints,
+    inflow: Ints,
 ) -> Ints:
     """Multiplies the instants of each pane; returns matrices of shape (panes, places, places)."""
     places = len(variable)
-    out = np.full((len(start) - 1, places, places), NO_TREND)
-    best, gain = np.full(places, NO_TREND), np.full((places, places), NO_TREND)
+    out = np.full((len(start) - 1, places * places), NO_TREND)
+    best, gain = np.full(places, NO_TREND), np.full(len(entry), NO_TREND)
     for n in range(len(start) - 1):
         matrix = out[n]
         for p in range(places):
-            matrix[p, p] = 0
+            matrix[p * places + p] = 0
         i = start[n]
         while i < start[n + 1]:
             now = instant[i]
@@ -92,13 +92,13 @@ def _pane_matrices(
             for q in range(1, places):
                 if best[q] == NO_TREND:
                     continue
-                for at in range(row_start[q], row_start[q + 1]):
-                    r, influx = row[at], NO_TREND
-                    for edge in range(in_start[q], in_start[q + 1]):
-                        influx = max(influx, matrix[r, in_source[edge]])
-                    gain[r, q] = multiply(influx, best[q], how, 0.0)
+                for j in range(entry_start[q], entry_start[q + 1]):
+                    influx = NO_TREND
+                    for k in range(inflow_start[j], inflow_start[j + 1]):
+                        influx = max(influx, matrix[inflow[k]])
+                    gain[j] = multiply(influx, best[q], how, 0.0)
             for q in range(1, places):
                 if best[q] != NO_TREND:
-                    for at in range(row_start[q], row_start[q + 1]):
-                        matrix[row[at], q] = max(matrix[row[at], q], gain[row[at], q])
-    return out
+                    for j in range(entry_start[q], entry_start[q + 1]):
+                        matrix[entry[j]] = max(matrix[entry[j]], gain[j])
+    return out.reshape(len(out), places, places)

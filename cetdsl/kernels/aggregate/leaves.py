@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.accumulators import Accumulator
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.aggregate.matrices import Matrices, Part, Transitions, multiply_neighbours, zeros
 from cetdsl.kernels.answers.tables import additive_accumulators
@@ -92,22 +93,27 @@ def _take(
     variable: Ints,
     times: Floats,
     added: Floats,
-) -> int:
-    """Notes the events of the instant of event ``i`` at each place that may read them, and returns the event after it.
+    touched: Ints,
+) -> tuple[int, int]:
+    """Notes the events of the instant of event ``i`` at each place that may read them.
 
-    ``times[q]`` counts the events that the place ``q`` may read; ``added[k, q]`` adds up their weights in the limb ``k
-    - 1``. For the other arguments see :func:`_multiply_instants`.
+    ``times[q]`` counts the events that the place ``q`` may read; ``added[k * D + q]`` adds up their weights in the limb
+    ``k - 1``; and ``touched`` are the places that read any. For the other arguments see :func:`_multiply_instants`.
+    Returns the event after the instant, and the number of places.
     """
-    now = instant[i]
+    now, places = instant[i], 0
     while i < last and instant[i] == now:
         for q in range(1, len(variable)):
             if (mask[i] >> variable[q]) & 1:
+                if times[q] == 0.0:
+                    touched[places] = q
+                    places += 1
                 times[q] += 1.0
                 for k in range(len(counted)):
                     if counted[k] == -1 or counted[k] == variable[q]:
-                        added[k + 1, q] += weights[k, i]
+                        added[(k + 1) * len(times) + q] += weights[k, i]
         i += 1
-    return i
+    return i, places
 
 
 @inlined
@@ -116,62 +122,99 @@ def _gain(
     gain: Floats,
     times: Floats,
     added: Floats,
+    touched: Ints,
+    places: int,
     whole: Bools,
-    in_start: Ints,
-    in_source: Ints,
-    row_start: Ints,
-    row: Ints,
+    entry_start: Ints,
+    entry: Ints,
+    inflow_start: Ints,
+    inflow: Ints,
     limit: float,
 ) -> bool:
-    """Writes what the noted events add to the matrix, and returns whether everything stays within the limit."""
-    fits, accumulators = True, len(matrix)
-    for q in range(1, len(times)):
-        if times[q] == 0.0:
-            continue
-        for at in range(row_start[q], row_start[q + 1]):
-            r = row[at]
+    """Writes what the noted events add to each entry, and returns whether everything stays within the limit."""
+    fits, limbs, changing, width = True, len(whole), len(entry), len(times)
+    size = width * width
+    for number in range(places):
+        q = touched[number]
+        count = times[q]
+        for j in range(entry_start[q], entry_start[q + 1]):
+            begin, end, at = inflow_start[j], inflow_start[j + 1], entry[j]
             influx = 0.0
-            for edge in range(in_start[q], in_start[q + 1]):
-                influx += matrix[0, r, in_source[edge]]
-            gain[0, r, q] = times[q] * influx
-            fits &= matrix[0, r, q] + gain[0, r, q] <= limit
+            for place in range(begin, end):
+                influx += matrix[inflow[place]]
+            gain[j] = count * influx
+            fits &= matrix[at] + count * influx <= limit
             if influx == 0.0:
-                for k in range(1, accumulators):
-                    gain[k, r, q] = 0.0
+                for k in range(1, limbs + 1):
+                    gain[k * changing + j] = 0.0
                 continue
-            for k in range(1, accumulators):
-                flow, bound = 0.0, 0.0
-                for edge in range(in_start[q], in_start[q + 1]):
-                    value = matrix[k, r, in_source[edge]]
+            for k in range(1, limbs + 1):
+                flow, bound, weight = 0.0, 0.0, added[k * width + q]
+                for place in range(begin, end):
+                    value = matrix[k * size + inflow[place]]
                     flow += value
                     bound += abs(value)
-                gain[k, r, q] = times[q] * flow + added[k, q] * influx
+                gain[k * changing + j] = count * flow + weight * influx
                 if whole[k - 1]:
-                    bound = times[q] * bound + abs(added[k, q]) * influx + abs(matrix[k, r, q])
+                    bound = count * bound + abs(weight) * influx + abs(matrix[k * size + at])
                     fits &= bound <= limit
     return fits
 
 
 @inlined
-def _add_gain(matrix: Floats, gain: Floats, times: Floats, added: Floats, row_start: Ints, row: Ints) -> None:
+def _add_gain(
+    matrix: Floats,
+    gain: Floats,
+    times: Floats,
+    added: Floats,
+    touched: Ints,
+    places: int,
+    accumulators: int,
+    entry_start: Ints,
+    entry: Ints,
+) -> None:
     """Adds what the noted events add to the matrix, and clears the notes."""
-    for q in range(1, len(times)):
-        if times[q] != 0.0:
-            for at in range(row_start[q], row_start[q + 1]):
-                r = row[at]
-                for k in range(len(matrix)):
-                    matrix[k, r, q] += gain[k, r, q]
-            times[q] = 0.0
-            for k in range(1, len(matrix)):
-                added[k, q] = 0.0
+    changing, width = len(entry), len(times)
+    size = width * width
+    for number in range(places):
+        q = touched[number]
+        for j in range(entry_start[q], entry_start[q + 1]):
+            for k in range(accumulators):
+                matrix[k * size + entry[j]] += gain[k * changing + j]
+        times[q] = 0.0
+        for k in range(1, accumulators):
+            added[k * width + q] = 0.0
 
 
 @inlined
-def _begin(matrix: Floats) -> None:
+def _begin(matrix: Floats, places: int) -> None:
     """Sets a matrix to that of no events."""
     matrix[:] = 0.0
-    for p in range(matrix.shape[1]):
-        matrix[0, p, p] = 1.0
+    for p in range(places):
+        matrix[p * places + p] = 1.0
+
+
+class _Room(NamedTuple):
+    """What is known of a leaf in the making, and of an instant; see :func:`_take` and :func:`_gain`.
+
+    The entries of the accumulators' matrices come one after another, and so do the gains of those that may change.
+    """
+
+    matrix: Floats
+    gain: Floats
+    times: Floats
+    added: Floats
+    touched: Ints
+
+
+class _Place(NamedTuple):
+    """How far events are multiplied: the next ``event`` and its ``segment``, and whether the leaf has none yet."""
+
+    segment: int
+    event: int
+    fresh: bool
+    #: The leaves that are complete.
+    leaves: int
 
 
 @jit
@@ -199,42 +242,83 @@ def _multiply_instants(
     limit
         No number of a leaf of several instants is larger.
     """
-    variable, in_start, in_source, row_start, row = transitions[:5]
-    accumulators, places, segments = len(weights) + 1, len(variable), len(segment_start) - 1
-    out, owner = np.empty((segments, accumulators, places, places)), np.empty(segments, dtype=np.int64)
-    matrix, gain = np.zeros((accumulators, places, places)), np.zeros((accumulators, places, places))
-    times, added = np.zeros(places), np.zeros((accumulators, places))
-    size = 0
-    for s in range(segments):
-        _begin(matrix)
-        fresh = True
-        i, last = segment_start[s], segment_start[s + 1]
-        while i < last:
-            i = _take(i, last, instant, mask, weights, counted, variable, times, added)
-            # What is too large for the leaf as it stands begins the next one, which may be as large as one instant is.
-            while True:
-                fits = _gain(matrix, gain, times, added, whole, in_start, in_source, row_start, row, limit)
-                if fits or fresh:
-                    break
-                if size == len(owner):
-                    out, owner = _doubled(out, owner)
-                out[size], owner[size] = matrix, s
-                size += 1
-                _begin(matrix)
-                fresh = True
-            _add_gain(matrix, gain, times, added, row_start, row)
-            fresh = False
-        if size == len(owner):
-            out, owner = _doubled(out, owner)
-        out[size], owner[size] = matrix, s
-        size += 1
-    return out[:size], owner[:size]
+    accumulators, places, segments = len(weights) + 1, len(transitions.variable), len(segment_start) - 1
+    room = _Room(
+        np.zeros(accumulators * places * places),
+        np.zeros(accumulators * len(transitions.entry)),
+        np.zeros(places),
+        np.zeros(accumulators * places),
+        np.empty(places, dtype=np.int64),
+    )
+    _begin(room.matrix, places)
+    out, owner = np.empty((segments + 1, len(room.matrix))), np.empty(segments + 1, dtype=np.int64)
+    place = _Place(0, segment_start[0], True, 0)
+    while True:
+        place = _fill(
+            segment_start, instant, mask, weights, counted, whole, transitions, limit, room, place, out, owner
+        )
+        if place.segment == segments:
+            break
+        out, owner = np.concatenate((out, np.empty_like(out))), np.concatenate((owner, np.empty_like(owner)))
+    leaves = place.leaves
+    return out[:leaves].reshape(leaves, accumulators, places, places), owner[:leaves]
 
 
 @jit
-def _doubled(out: Floats, owner: Ints) -> tuple[Floats, Ints]:
-    """Returns the arrays with twice the room."""
-    return np.concatenate((out, np.empty_like(out))), np.concatenate((owner, np.empty_like(owner)))
+def _fill(
+    segment_start: Ints,
+    instant: Ints,
+    mask: Ints,
+    weights: Floats,
+    counted: Ints,
+    whole: Bools,
+    transitions: Transitions,
+    limit: float,
+    room: _Room,
+    place: _Place,
+    out: Floats,
+    owner: Ints,
+) -> _Place:
+    """Goes on from a place until all is multiplied, or until the next event might need more leaves than ``out`` has.
+
+    A loop that made ``out`` larger by itself would take twice as long for each event.
+    """
+    segment_start, instant, mask, weights = borrowed((segment_start, instant, mask, weights))
+    counted, whole = borrowed((counted, whole))
+    variable, entry_start, entry, inflow_start, inflow = borrowed(transitions)[:5]
+    matrix, gain, times, added, touched = borrowed(room)
+    out, owner = borrowed((out, owner))
+    accumulators, places = len(weights) + 1, len(variable)
+    s, i, fresh, size = place
+    while s < len(segment_start) - 1:
+        last = segment_start[s + 1]
+        while i < last:
+            if size + 1 >= len(owner):
+                return _Place(s, i, fresh, size)
+            i, reading = _take(i, last, instant, mask, weights, counted, variable, times, added, touched)
+            # What is too large for the leaf as it stands begins the next one, which may be as large as one instant is.
+            while True:
+                fits = _gain(
+                    matrix, gain, times, added, touched, reading, whole, entry_start, entry, inflow_start, inflow, limit
+                )
+                if fits or fresh:
+                    break
+                out[size] = matrix
+                owner[size] = s
+                size += 1
+                _begin(matrix, places)
+                fresh = True
+            _add_gain(matrix, gain, times, added, touched, reading, accumulators, entry_start, entry)
+            fresh = False
+        if size == len(owner):
+            return _Place(s, i, fresh, size)
+        out[size] = matrix
+        owner[size] = s
+        size += 1
+        _begin(matrix, places)
+        fresh = True
+        s += 1
+    return _Place(s, i, fresh, size)
 
 
 class Leaves(NamedTuple):

@@ -36,12 +36,13 @@ class Transitions(NamedTuple):
 
     #: What each place reads; -1 for place 0.
     variable: Ints
-    #: ``in_source[in_start[q]:in_start[q + 1]]`` are the places from which one transition leads to ``q``.
-    in_start: Ints
-    in_source: Ints
-    #: In the same way, the places from which one transition or more lead to ``q``.
-    row_start: Ints
-    row: Ints
+    #: ``entry[entry_start[q]:entry_start[q + 1]]`` are the entries of column ``q`` that the events of ``q`` may change,
+    #: each as its position ``p * D + q`` in a row of all entries.
+    entry_start: Ints
+    entry: Ints
+    #: In the same way, the entries of its row that flow into each of these: of the places that lead to ``q``.
+    inflow_start: Ints
+    inflow: Ints
     #: Rows and columns of the entries that are not always 0.
     kept: tuple[Ints, Ints]
     #: Whether a trend may end in the place.
@@ -55,10 +56,10 @@ def lay_out_transitions(machine: Machine) -> Transitions:
     --------
     >>> from cetdsl.ir.machine import Edge, Machine
     >>> transitions = lay_out_transitions(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1))))
-    >>> [transitions.in_source[a:b].tolist() for a, b in zip(transitions.in_start, transitions.in_start[1:])]
-    [[], [0], [1, 2]]
-    >>> [transitions.row[a:b].tolist() for a, b in zip(transitions.row_start, transitions.row_start[1:])]
-    [[], [0], [0, 1, 2]]
+    >>> [transitions.entry[a:b].tolist() for a, b in zip(transitions.entry_start, transitions.entry_start[1:])]
+    [[], [1], [2, 5, 8]]
+    >>> [transitions.inflow[a:b].tolist() for a, b in zip(transitions.inflow_start, transitions.inflow_start[1:])]
+    [[0], [1, 2], [4, 5], [7, 8]]
     """
     size = len(machine.variables) + 1
     transition = np.zeros((size, size), dtype=np.bool_)
@@ -70,16 +71,24 @@ def lay_out_transitions(machine: Machine) -> Transitions:
         reach |= reach[:, middle, None] & reach[None, middle, :]
     final = np.zeros(size, dtype=np.bool_)
     final[[state + 1 for state, _ in machine.final]] = True
-    in_start, in_source = _by_column(transition)
-    row_start, row = _by_column(reach)
     variable = np.array([-1, *machine.variables], dtype=np.int64)
-    kept_row, kept_column = np.nonzero(reach | np.eye(size, dtype=np.bool_))
-    return Transitions(variable, in_start, in_source, row_start, row, (kept_row, kept_column), final)
+    column, row = np.nonzero(reach.T)
+    leading = [np.flatnonzero(transition[:, q]) for q in range(size)]
+    kept = np.nonzero(reach | np.eye(size, dtype=np.bool_))
+    inflow = [p * size + leading[q] for q, p in zip(column, row, strict=True)]
+    return Transitions(
+        variable,
+        _starts(np.bincount(column, minlength=size)),
+        row * size + column,
+        _starts(np.array([len(one) for one in inflow])),
+        np.concatenate([np.zeros(0, dtype=np.int64), *inflow]),
+        (kept[0], kept[1]),
+        final,
+    )
 
 
-def _by_column(relation: Bools) -> tuple[Ints, Ints]:
-    start = np.concatenate([[0], np.cumsum(relation.sum(axis=0))]).astype(np.int64)
-    return start, np.nonzero(relation.T)[1].astype(np.int64)
+def _starts(sizes: NDArray[Any]) -> Ints:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 class Part(NamedTuple):

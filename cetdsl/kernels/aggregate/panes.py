@@ -20,6 +20,7 @@ from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.layout import BUCKET, MATRIX, numbered, of_panes
 from cetdsl.ir.windowing import Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import Cover, cover_of, window_accumulators
+from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.extremes import kept_of
 from cetdsl.kernels.aggregate.lattice import window_extremes
 from cetdsl.kernels.aggregate.leaves import (
@@ -43,7 +44,7 @@ from cetdsl.kernels.aggregate.matrices import (
     parts_of,
     zeros,
 )
-from cetdsl.kernels.aggregate.stream import RowsOfChunks
+from cetdsl.kernels.aggregate.stream import answers, are_large
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, additive_accumulators, extreme_accumulators
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
@@ -58,6 +59,8 @@ _CHUNK_NUMBERS = 2**20
 _WHOLE_COUNTS = 64
 #: Windows whose answers are made at a time: as text, a whole number takes several times what it takes itself.
 _ANSWER_ROWS = 1_024
+#: Slices of so many events take as long by passes as by products.
+_FEW = 200
 
 
 class _Cut(NamedTuple):
@@ -204,15 +207,18 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
 
 
 def in_place_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
-    """Answers a query over a sorted stream, whose panes are multiplied where their events are: in one stage."""
-    evaluator, rows = PanesEvaluator(spec), RowsOfChunks(spec)
+    """Answers a query over a sorted stream, whose panes are multiplied where their events are: in one stage.
 
-    def answer(chunk: Chunk) -> Columns:
-        values = evaluator.evaluate(chunk.events, chunk.values, chunk.slices, chunk.bounds)
-        for found in rows.found(chunk, chunk.slices, values):
-            yield answer_columns(spec, *found)
+    Sums over slices of few events, whose numbers are short, are propagated.
+    """
+    multiplying = PanesEvaluator(spec)
+    propagating = None if extreme_accumulators(spec) else Evaluator(spec)
 
-    yield from by_chunks(spec, batches, chunk_events, answer)
+    def choose(slices: Slices) -> PanesEvaluator | Evaluator:
+        # A pass adds up some bits of a number, which has as many as its slice has events.
+        return multiplying if propagating is None or are_large(slices, _FEW) else propagating
+
+    return answers(spec, choose, batches, chunk_events)
 
 
 def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0) -> Columns:

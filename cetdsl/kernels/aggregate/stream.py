@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +16,21 @@ from cetdsl.kernels.aggregate.spans import SpanEvaluator
 from cetdsl.kernels.aggregate.sweep import SweepEvaluator
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, accumulator_table, concatenate, merge_rows
-from cetdsl.kernels.vocabulary import Ints, Slices
+from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
 from cetdsl.kernels.wire.columns import from_numpy
+from cetdsl.kernels.wire.values import ValueColumn
 
 #: Rows of an answer: their accumulators, their group columns, and the starts of their windows.
 Rows = tuple[AccumulatorTable, list[pa.Array], Ints]
 
 
-_Evaluator = Evaluator | SweepEvaluator | MessageEvaluator | SpanEvaluator
+class SliceEvaluator(Protocol):
+    """Computes a query's accumulators over slices of events."""
+
+    def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
+        """All accumulators over all slices; ``bounds`` are what spans look back and ahead to."""
+
 
 #: Slices of so many events take as long by a pass for each event of the pivot as by a sweep.
 FEW = 50
@@ -84,7 +91,7 @@ def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_
     The window of a partial result is its start alone.
     """
     evaluator = Evaluator(spec)
-    return _answers(spec, lambda slices: evaluator, batches, chunk_events)
+    return answers(spec, lambda slices: evaluator, batches, chunk_events)
 
 
 def sweep_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
@@ -94,27 +101,31 @@ def sweep_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
     sweeping, passing = SweepEvaluator(spec), None if looking else Evaluator(spec)
 
     def choose(slices: Slices) -> Evaluator | SweepEvaluator:
-        if passing is None:
-            return sweeping
         # A pass for each event takes time with the square of a slice's size.
-        sizes = slices.high - slices.low
-        return sweeping if (sizes * sizes).sum() > FEW * sizes.sum() else passing
+        return sweeping if passing is None or are_large(slices, FEW) else passing
 
-    return _answers(spec, choose, batches, chunk_events)
+    return answers(spec, choose, batches, chunk_events)
+
+
+def are_large(slices: Slices, few: int) -> bool:
+    """Whether what takes time with the square of a slice's size takes longer than what takes ``few`` for each event."""
+    sizes = slices.high - slices.low
+    return bool((sizes * sizes).sum() > few * sizes.sum())
 
 
 def message_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Answers like :func:`aggregate_stream` about an AND of single events."""
     evaluator = SpanEvaluator(spec) if spec.query.windowing.kind == SPAN else MessageEvaluator(spec)
-    return _answers(spec, lambda slices: evaluator, batches, chunk_events)
+    return answers(spec, lambda slices: evaluator, batches, chunk_events)
 
 
-def _answers(
+def answers(
     spec: KernelSpec,
-    choose: Callable[[Slices], _Evaluator],
+    choose: Callable[[Slices], SliceEvaluator],
     batches: Iterator[pa.RecordBatch],
     chunk_events: int,
 ) -> Columns:
+    """Answers a query over a sorted stream with the evaluator that is chosen for the slices of each chunk."""
     rows = RowsOfChunks(spec)
 
     def answer(chunk: Chunk) -> Columns:

@@ -24,6 +24,10 @@ from cetdsl.planning.panes import (
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
+#: From so many bytes of events of the only group on, as Spark estimates them, one task would take longer on four cores
+#: than ranges of time, of which a job first takes a sample; and it would hold all of these events.
+MANY_BYTES = 1 << 26
+
 
 def panes(request: AggregateRequest) -> Operator | Declined:
     """Plans :func:`any_panes` where windows overlap enough, and panes in place for extremes and numbers of any size.
@@ -35,11 +39,25 @@ def panes(request: AggregateRequest) -> Operator | Declined:
     plan = any_panes(request)
     if isinstance(plan, Declined):
         return _panes_in_place(request, extremes=True) or plan
-    reason = why_panes_do_not_pay(plan.source.windowing)
+    reason = why_panes_do_not_pay(plan.source.windowing) or _why_one_task(request, plan.source)
     if reason is None:
         return plan
     is_worth = request.number == "string" and not plan.source.is_stream
     return (_panes_in_place(request, extremes=False) if is_worth else None) or Declined(reason)
+
+
+def _why_one_task(request: AggregateRequest, source: Source) -> str | None:
+    """Returns why one task is expected to take less time for all events than ranges of time; None if it is not.
+
+    It has a pass per few dozen bits of a number, so that one of any size is left to ranges.
+    """
+    if source.windowing.kind != WHOLE or request.number == "string":
+        return None
+    size = request.bytes_read()
+    if size is None or size >= MANY_BYTES:
+        return None
+    told = f"{size >> 20} MiB" if size >> 20 else f"{size:,} bytes"
+    return f"one task goes through what Spark estimates to be {told} sooner than a sample of the times is taken"
 
 
 def _panes_in_place(request: AggregateRequest, extremes: bool) -> Operator | None:
