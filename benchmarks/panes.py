@@ -68,7 +68,12 @@ def lone_group(events: Events, runs: int) -> Result:
             "all events as one group, by ranges of time, against one task", "ranges", "one task", round(1 / 1.7, 3)
         ),
         Verdict(f"the same as planned, {strategy}, against ranges of time", "planned", "ranges", 1.05),
-        Verdict(f"the same as planned, {strategy}, against one task", "planned", "one task", 1.05),
+        Verdict(
+            f"the same as planned, {strategy}, against one task, planned without an estimate of bytes",
+            "planned",
+            "one task",
+            None,
+        ),
     ]
     check = agree({name: way() for name, way in ways.items()})
     return result("5 million events without groups and windows; log2", measured, verdicts, **check)

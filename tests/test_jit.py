@@ -91,7 +91,9 @@ class Kernels:
 
     def run(self, *callers: str, warm: bool = False) -> dict[str, tuple[int, bool]]:
         """What ``call(10)`` of each caller gives, and whether it was compiled; ``warm`` forbids to parse anything."""
-        environment = {**os.environ, "PYTHONPATH": str(self.folder), "NUMBA_CACHE_DIR": str(self.cache), **self.more}
+        places = {"PYTHONPATH": str(self.folder), "NUMBA_CACHE_DIR": str(self.cache)}
+        # Python goes on with bytecode of the same second and size, as of a file that is edited at once.
+        environment = {**os.environ, **places, "PYTHONDONTWRITEBYTECODE": "1", **self.more}
         done = subprocess.run(
             [sys.executable, "-c", RUN, ",".join(callers), *(["warm"] if warm else [])],
             cwd=self.cache.parent,
