@@ -42,6 +42,7 @@ from cetdsl.ir.layout import (
     OfVariable,
     RowLayout,
     RunSpec,
+    in_repeated_parcels,
     numbered,
 )
 from cetdsl.ir.operators import BuildPanes, EventsInOrder, Exchange, InEveryShare, Operator, PanesInOrder, RowsInOrder
@@ -93,10 +94,9 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
     if needed.keeping.in_parcels:
-        once = needed.keeping.once
-        rows = gathered_parcels(frame, _kept_for(needed), rows, layout, _asked_of_events(needed), once)
-        # Those that are kept once come for several buckets together.
-        layout = attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
+        once, kept = needed.keeping.once, _kept_for(needed)
+        rows = gathered_parcels(frame, kept, rows, layout, _asked_of_events(needed), once)
+        layout = _given(layout, once, overlaps(kept.windowing))
     elif needed.sorting.in_parcels:
         rows = exchange_parcels(rows, layout.columns, by)
         layout = attrs.evolve(layout, in_parcels=True)
@@ -177,6 +177,13 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
     if layout.has(SHARE):
         rows = rows.withColumn(SHARE, F.explode(SHARE))
     return rows.selectExpr(*layout.columns) if layout.lists else rows
+
+
+def _given(layout: RowLayout, once: bool, overlapping: bool) -> RowLayout:
+    """Returns the layout of parcels that are given by time buckets: where several need an event, these go together."""
+    if overlapping and not once:
+        return in_repeated_parcels(layout)
+    return attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
 
 
 def _kept_for(needed: EventsInOrder) -> KernelQuery:
@@ -276,12 +283,12 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
         copied = rows.data.select(copies, "*")
         return attrs.evolve(rows, data=exchange(copied, (SHARE,), (needed.order,), shares), shares=shares)
     if isinstance(needed, PanesInOrder):
+        by = numbered(KEY, len(plan.source.keys))
         if plan.source.is_stream:
             panes = plan.child
             assert isinstance(panes, BuildPanes), panes
             asked = panes.compiled.variables, panes.values, panes.spec.query, panes.spec.answer
-            return rows.now(gathered_panes(rows.data, plan.source.windowing, asked))
-        by = numbered(KEY, len(plan.source.keys))
+            return rows.now(gathered_panes(rows.data, by, plan.source.windowing, asked))
         return rows.now(exchange(rows.data, by, [*by, TIME]))
     assert isinstance(needed, RowsInOrder), needed
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data

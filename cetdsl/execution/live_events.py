@@ -48,10 +48,9 @@ def kept_once(
     The rows are those of events, some of whose columns are ``packed``, by shares of their ``keys``.
     """
     shares = _shares(rows, keys)
+    parcels = _told(packed_by_share(rows, packed, keys, shares, buckets), buckets)
     # A bucket of a parcel has a row of its own, the last one with the parcel.
-    opened = _by_bucket(
-        packed_by_share(rows, packed, keys, shares, buckets), buckets, "explode(sequence(first, last)) AS bucket"
-    )
+    opened = _by_bucket(parcels, buckets, "explode(sequence(first, last)) AS bucket")
     body = F.expr("CASE WHEN bucket = last THEN body END AS body")
     kept = keeper(f"{meaning}, in {shares} shares", buckets.cut, buckets.end)
     rows = opened.select("share", "bucket", "first", body, "closes")
@@ -61,21 +60,31 @@ def kept_once(
 def kept_by_window(
     rows: DataFrame, packed: Sequence[str], keys: Sequence[str], buckets: BucketsOfTime, meaning: str
 ) -> DataFrame:
-    """Returns what :func:`kept_once` does, of parcels that Spark's own operators keep for each of their buckets.
+    """Returns what :func:`kept_once` does, of parcels that Spark's own operators keep for each of their buckets."""
+    shares = _shares(rows, keys)
+    parcels = packed_by_share(rows, packed, keys, shares, buckets, by_window=True)
+    return _given_by_window(_told(parcels, buckets), buckets, f"{meaning}, in {shares} shares")
+
+
+def panes_by_window(panes: DataFrame, keys: Sequence[str], buckets: BucketsOfTime, meaning: str) -> DataFrame:
+    """Returns what :func:`kept_by_window` does, of panes, which no metric of events counts."""
+    shares = _shares(panes, keys)
+    parcels = packed_by_share(panes, panes.columns, keys, shares, buckets, by_window=True)
+    return _given_by_window(parcels, buckets, f"{meaning}, in {shares} shares")
+
+
+def _given_by_window(parcels: DataFrame, buckets: BucketsOfTime, meaning: str) -> DataFrame:
+    """Returns the parcels of time buckets that are closed, as Spark's own operators keep them.
 
     Parcels of one bucket stay apart in state, so that a micro-batch writes what it brings, and not again what is known.
     Each has a number, by which Spark keeps all parcels of a share in one task, so that nothing has to be sent to the
     kernels behind.
     """
-    shares = _shares(rows, keys)
-    parcels = packed_by_share(rows, packed, keys, shares, buckets, by_window=True)
     opened = _by_bucket(parcels, buckets, "inline(arrays_zip(sequence(first, last), numbers)) AS (bucket, number)")
     # Equal parcels, if there are any, are one group of two. Groups of two sets of parcels are told apart by a name.
     name = f"u{next(NAMES)}"
     collected = F.collect_list(F.struct(F.col("body").alias(name)))
-    kept = opened.groupBy("share", "closes", "number").agg(
-        of_same_meaning(collected, f"{meaning}, in {shares} shares").alias("bodies")
-    )
+    kept = opened.groupBy("share", "closes", "number").agg(of_same_meaning(collected, meaning).alias("bodies"))
     bucket = in_task_of_share(F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L")).alias("s")
     return in_batches(given_once(kept).select(bucket, F.inline("bodies").alias("p")), "s")
 
@@ -96,17 +105,22 @@ def _shares(rows: DataFrame, keys: Sequence[str]) -> int:
     return shuffle_tasks(rows.sparkSession) if keys else 1
 
 
-def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime, each: str) -> DataFrame:
-    """Returns parcels once for each time bucket that needs them, and has Spark observe for which of them events come.
-
-    ``each`` bucket of a parcel is made in SQL, with what else is its own.
-    Spark compares the column of a note with the watermark, and drops what is for a bucket that is closed.
-    """
+def _told(parcels: DataFrame, buckets: BucketsOfTime) -> DataFrame:
+    """Has Spark observe for which time buckets events come, and of which keys."""
     end = f"{buckets.cut} + {buckets.end}"
     told = parcels.observe(kept_by_end(), tallied(f"first * {end}", "body IS NULL"))
-    told = told.observe(*keyed(f"last * {end}", "CASE WHEN first IS NULL THEN body END"))
+    return told.observe(*keyed(f"last * {end}", "CASE WHEN first IS NULL THEN body END"))
+
+
+def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime, each: str) -> DataFrame:
+    """Returns parcels once for each time bucket that needs them.
+
+    ``each`` bucket of a parcel is made in SQL, with what else is its own. Spark compares the column of a note with the
+    watermark, and drops what is for a bucket that is closed.
+    """
+    end = f"{buckets.cut} + {buckets.end}"
     closes = F.expr(f"bucket * {end}").alias("closes", metadata={WATERMARK: 0})
-    opened = told.filter("first + length(body) IS NOT NULL").select("*", F.expr(each))
+    opened = parcels.filter("first + length(body) IS NOT NULL").select("*", F.expr(each))
     return opened.select("*", closes)
 
 

@@ -14,10 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.errors import StreamingNotSupported
-from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.expressions import raised
 from cetdsl.execution.lists import with_lists
-from cetdsl.execution.live_events import buckets_of, kept_by_window, kept_once
+from cetdsl.execution.live_events import buckets_of, kept_by_window, kept_once, panes_by_window
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
@@ -25,6 +24,7 @@ from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.layout import BUCKET, KEY, TIME, RowLayout
 from cetdsl.ir.operators import RowsInOrder
+from cetdsl.ir.parcels import BucketsOfTime
 from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
@@ -82,22 +82,16 @@ def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: Dat
     )
 
 
-def gathered_panes(panes: DataFrame, windowing: Windowing, asked: object) -> DataFrame:
-    """Returns the panes of each key and window together, in order, once the watermark has passed the window's end.
+def gathered_panes(panes: DataFrame, keys: Sequence[str], windowing: Windowing, asked: object) -> DataFrame:
+    """Returns the panes of each window in parcels, in any order, once the watermark has passed the window's end.
 
-    A worker has made the panes, out of events that were gathered by key and pane. Spark hands the watermark on from one
-    stateful operator to the next, but knows a column by its note alone, which a worker's columns have not. What the
-    panes tell is what is ``asked``.
+    A worker has made the panes, out of events that were gathered by pane. A pane is known by the number of its slide.
+    What the panes tell is what is ``asked``.
     """
-    names = panes.columns
-    begin = F.expr(f"timestamp_micros({TIME} * {windowing.slide})").alias("begin", metadata={WATERMARK: 0})
-    window = _window(F.col("begin"), 0, windowing.length, windowing.slide).alias(_CLOSING)
-    rows = panes.select("*", begin).select(*names, window)
-    keys = [name for name in names if name[0] == KEY]
+    begin, end = needed_by_bucket(windowing, looks_back=False)
+    buckets = BucketsOfTime(panes.columns.index(TIME), 0, windowing.cut, begin, end, windowing.slide)
     meaning = repr((windowing, asked, panes.schema.simpleString()))
-    together = _together(rows, [*keys, _CLOSING], lambda pane: F.array_sort(_collected(meaning, pane)), _whenever)
-    rest = [name for name in names if name not in keys]
-    return _numbered(together, 0, windowing.cut).select(*keys, BUCKET, *rest)
+    return panes_by_window(panes, keys, buckets, meaning)
 
 
 def _together(

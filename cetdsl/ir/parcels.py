@@ -10,7 +10,7 @@ class BucketsOfTime:
     """Which time buckets need an event: those that begin at multiples of ``cut`` and need it.
 
     A bucket needs the events from ``begin`` until ``end``, counted from its start, all in microseconds. The time is in
-    the column at ``time``, times ``2**bits``.
+    the column at ``time``, times ``2**bits``, in a ``unit`` of so many microseconds.
     """
 
     time: int
@@ -18,6 +18,7 @@ class BucketsOfTime:
     cut: int
     begin: int
     end: int
+    unit: int = 1
 
     def closes(self, bucket: int) -> int:
         """When a bucket is closed, in microseconds: nothing that it needs comes later."""

@@ -45,7 +45,7 @@ from cetdsl.kernels.wire.columns import (
     validity,
 )
 from cetdsl.kernels.wire.order import in_order, order_of
-from cetdsl.kernels.wire.parcels import events_of_parcels
+from cetdsl.kernels.wire.parcels import events_of_parcels, given_together
 from cetdsl.kernels.wire.runs import events_of_runs
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -145,7 +145,7 @@ class ChunkReader:
         if self.layout.in_parcels:
             # Of a stream, time buckets stand beside the parcels.
             place = self.layout.position(BUCKET) if self.layout.has(BUCKET) else 0
-            batches = events_of_parcels(place, batches)
+            batches = events_of_parcels(place, given_together(batches) if self.layout.repeated else batches)
         if self.layout.runs is not None:
             batches = events_of_runs(self.layout.runs, batches)
         if self.layout.sort_memory:

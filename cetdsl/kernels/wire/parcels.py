@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -36,6 +37,9 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 #: Each key sets one of so many bits, and one, by its hash: those of Spark's bitmaps, in the same order.
 _KEY_BITS = np.uint64(8 * 4096 - 1)
 _NUMBERS = pa.list_(pa.int64())
+#: Spark compresses what it shuffles, and what it holds in state lies there as it came.
+_IN_SHUFFLE = pa.ipc.IpcWriteOptions()
+_IN_STATE = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 #: What ends a stream in Arrow's format.
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -71,7 +75,8 @@ def parcel_stream(
             order, lows, highs = _pieces(number, numbers, packed, parcel_bytes)
             buckets = [column[order[lows]] for column in (first, last)]
         moved, counts = one_batch(packed.take(from_numpy(order))), highs - lows
-        bodies = _packed(moved, zip(lows.tolist(), counts.tolist(), strict=True))
+        options = _IN_SHUFFLE if spec.buckets is None else _IN_STATE
+        bodies = _packed(moved, zip(lows.tolist(), counts.tolist(), strict=True), options)
         shares = np.array(spec.shares, dtype=np.int32)[place[order[lows]]]
         columns = [from_numpy(shares), *map(from_numpy, buckets), from_bytes(bodies, pa.binary())]
         if buckets:
@@ -123,7 +128,7 @@ def _places(hashes: NDArray[np.uint64], shares: int) -> Ints:
 
 def _buckets(needed: BucketsOfTime, events: pa.Table) -> tuple[Ints, Ints]:
     """Returns the first and the last time bucket that needs each event."""
-    time = integers(as_array(events.column(needed.time))) >> needed.bits
+    time = (integers(as_array(events.column(needed.time))) >> needed.bits) * needed.unit
     return (time - needed.end) // needed.cut + 1, (time - needed.begin) // needed.cut
 
 
@@ -150,20 +155,27 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([as_array(column) for column in rows.columns], schema=rows.schema)
 
 
-def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]]) -> list[bytes]:
+def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]], options: pa.ipc.IpcWriteOptions) -> list[bytes]:
     """Returns parcels of pieces of some events, by their first ones and lengths: each is a stream in Arrow's format.
 
-    A writer of such streams would take most of the time for what they all begin with.
+    One writer writes all of them: one for each would take most of the time for what they all begin with.
     """
-    schema = events.schema.serialize().to_pybytes()
-    return [b"".join((schema, memoryview(events.slice(*piece).serialize()), _END)) for piece in pieces]
+    head, sink, bodies = events.schema.serialize().to_pybytes(), pa.BufferOutputStream(), list[int]()
+    with pa.ipc.new_stream(sink, events.schema, options=options) as writer:
+        writer.write_batch(events.slice(0, 0))  # what they begin with is written with the first batch
+        for piece in pieces:
+            bodies.append(sink.tell())
+            writer.write_batch(events.slice(*piece))
+        bodies.append(sink.tell())
+    written = memoryview(sink.getvalue())
+    return [b"".join((head, written[low:high], _END)) for low, high in pairwise(bodies)]
 
 
 def merged(parcels: Sequence[bytes]) -> bytes:
-    """Returns one parcel of the events of some."""
+    """Returns one parcel of the events of some, for a stream's state."""
     unpacker = Unpacker()
     events = one_batch(pa.Table.from_batches([unpacker.events(pa.py_buffer(parcel)) for parcel in parcels]))
-    [parcel] = _packed(events, [(0, events.num_rows)])
+    [parcel] = _packed(events, [(0, events.num_rows)], _IN_STATE)
     return parcel
 
 
@@ -221,6 +233,31 @@ def _bits(keys: Bools, last: int) -> list[pa.Array]:
     bits = from_bytes([np.packbits(keys, bitorder="little").tobytes()], pa.binary())
     one = from_numpy(np.array([last], dtype=np.int64))
     return [from_numpy(np.zeros(1, dtype=np.int32)), pa.nulls(1, pa.int64()), one, bits, pa.nulls(1, pa.int64())]
+
+
+def given_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields each parcel once, which comes once for each of its time buckets; the buckets are those of one range.
+
+    What windows share is then read, and worked on, once for all windows that a task answers. Each parcel stands behind
+    the first and the last bucket of all.
+    """
+    given: dict[bytes, Counter[int]] = {}
+    for batch in batches:
+        buckets, bodies = integers(batch.column(0)).tolist(), batch.column(1)
+        for row in np.flatnonzero(validity(bodies)).tolist():
+            given.setdefault(bodies[row].as_py(), Counter())[buckets[row]] += 1
+    if not given:
+        return
+    first, last = min(map(min, given.values())), max(map(max, given.values()))
+    while given:
+        some, size = list[bytes](), 0
+        while given and size < BUFFER_BYTES:
+            body, times = given.popitem()
+            # Two micro-batches may have brought equal events, and a bucket has them twice.
+            some += [body] * max(times.values())
+            size += len(body)
+        ends = [from_numpy(np.full(len(some), bucket, dtype=np.int64)) for bucket in (first, last)]
+        yield pa.RecordBatch.from_arrays([*ends, from_bytes(some, pa.binary())], names=["s", "u", "p"])
 
 
 def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
