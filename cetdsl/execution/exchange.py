@@ -94,9 +94,9 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
     if needed.keeping.in_parcels:
-        once, kept = needed.keeping.once, _kept_for(needed)
-        rows = gathered_parcels(frame, kept, rows, layout, _asked_of_events(needed), once)
-        layout = _given(layout, once, overlaps(kept.windowing))
+        kept, given = _kept_for(needed), _given(needed, layout)
+        rows = gathered_parcels(frame, kept, rows, layout, given, _asked_of_events(needed))
+        layout = given
     elif needed.sorting.in_parcels:
         rows = exchange_parcels(rows, layout.columns, by)
         layout = attrs.evolve(layout, in_parcels=True)
@@ -179,11 +179,14 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
     return rows.selectExpr(*layout.columns) if layout.lists else rows
 
 
-def _given(layout: RowLayout, once: bool, overlapping: bool) -> RowLayout:
+def _given(needed: EventsInOrder, layout: RowLayout) -> RowLayout:
     """Returns the layout of parcels that are given by time buckets: where several need an event, these go together."""
-    if overlapping and not once:
+    if needed.keeping.once:
+        return attrs.evolve(layout, columns=(*layout.columns, UNTIL), in_parcels=True)
+    if overlaps(_kept_for(needed).windowing):
         return in_repeated_parcels(layout)
-    return attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
+    # Panes are packed by the shares of their events.
+    return attrs.evolve(layout, columns=(*layout.columns, *([SHARE] if needed.in_panes else [])), in_parcels=True)
 
 
 def _kept_for(needed: EventsInOrder) -> KernelQuery:
@@ -283,12 +286,13 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
         copied = rows.data.select(copies, "*")
         return attrs.evolve(rows, data=exchange(copied, (SHARE,), (needed.order,), shares), shares=shares)
     if isinstance(needed, PanesInOrder):
-        by = numbered(KEY, len(plan.source.keys))
         if plan.source.is_stream:
             panes = plan.child
             assert isinstance(panes, BuildPanes), panes
-            asked = panes.compiled.variables, panes.values, panes.spec.query, panes.spec.answer
-            return rows.now(gathered_panes(rows.data, by, plan.source.windowing, asked))
+            keys = [field.simpleString() for field in rows.frame.key_fields(KEY, plan.source.keys)]
+            asked = keys, panes.compiled.variables, panes.values, panes.spec.query, panes.spec.answer
+            return rows.now(gathered_panes(rows.data, plan.source.windowing, asked))
+        by = numbered(KEY, len(plan.source.keys))
         return rows.now(exchange(rows.data, by, [*by, TIME]))
     assert isinstance(needed, RowsInOrder), needed
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data

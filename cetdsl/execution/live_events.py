@@ -15,15 +15,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from cetdsl.errors import EngineError
-from cetdsl.execution.compat import WATERMARK, shuffle_tasks
+from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.expressions import raised
 from cetdsl.execution.keeper import WHOLE, keeper
 from cetdsl.execution.observed import kept_by_end, keyed, tallied
-from cetdsl.execution.parcels import in_batches, packed_by_share
+from cetdsl.execution.parcels import in_batches, packed_by_share, shares_of_keys
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
-from cetdsl.ir.layout import KEY, numbered
+from cetdsl.ir.layout import BUCKET, KEY, numbered
 from cetdsl.ir.parcels import BucketsOfTime
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
@@ -47,7 +47,7 @@ def kept_once(
 
     The rows are those of events, some of whose columns are ``packed``, by shares of their ``keys``.
     """
-    shares = _shares(rows, keys)
+    shares = shares_of_keys(rows.sparkSession, keys)
     parcels = _told(packed_by_share(rows, packed, keys, shares, buckets), buckets)
     # A bucket of a parcel has a row of its own, the last one with the parcel.
     opened = _by_bucket(parcels, buckets, "explode(sequence(first, last)) AS bucket")
@@ -58,22 +58,19 @@ def kept_once(
 
 
 def kept_by_window(
-    rows: DataFrame, packed: Sequence[str], keys: Sequence[str], buckets: BucketsOfTime, meaning: str
+    rows: DataFrame, packed: Sequence[str], keys: Sequence[str], buckets: BucketsOfTime, meaning: str, *beside: str
 ) -> DataFrame:
-    """Returns what :func:`kept_once` does, of parcels that Spark's own operators keep for each of their buckets."""
-    shares = _shares(rows, keys)
-    parcels = packed_by_share(rows, packed, keys, shares, buckets, by_window=True)
-    return _given_by_window(_told(parcels, buckets), buckets, f"{meaning}, in {shares} shares")
+    """Returns what :func:`kept_once` does, of parcels that Spark's own operators keep for each of their buckets.
+
+    Each is given once for each bucket, with the number of that bucket alone. More may stand ``beside`` it, as the
+    number of its share, under a new name.
+    """
+    shares = shares_of_keys(rows.sparkSession, keys)
+    parcels = _told(packed_by_share(rows, packed, keys, shares, buckets, by_window=True), buckets)
+    return given_by_window(parcels, buckets, f"{meaning}, in {shares} shares", *beside)
 
 
-def panes_by_window(panes: DataFrame, keys: Sequence[str], buckets: BucketsOfTime, meaning: str) -> DataFrame:
-    """Returns what :func:`kept_by_window` does, of panes, which no metric of events counts."""
-    shares = _shares(panes, keys)
-    parcels = packed_by_share(panes, panes.columns, keys, shares, buckets, by_window=True)
-    return _given_by_window(parcels, buckets, f"{meaning}, in {shares} shares")
-
-
-def _given_by_window(parcels: DataFrame, buckets: BucketsOfTime, meaning: str) -> DataFrame:
+def given_by_window(parcels: DataFrame, buckets: BucketsOfTime, meaning: str, *beside: str) -> DataFrame:
     """Returns the parcels of time buckets that are closed, as Spark's own operators keep them.
 
     Parcels of one bucket stay apart in state, so that a micro-batch writes what it brings, and not again what is known.
@@ -84,9 +81,11 @@ def _given_by_window(parcels: DataFrame, buckets: BucketsOfTime, meaning: str) -
     # Equal parcels, if there are any, are one group of two. Groups of two sets of parcels are told apart by a name.
     name = f"u{next(NAMES)}"
     collected = F.collect_list(F.struct(F.col("body").alias(name)))
-    kept = opened.groupBy("share", "closes", "number").agg(of_same_meaning(collected, meaning).alias("bodies"))
-    bucket = in_task_of_share(F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L")).alias("s")
-    return in_batches(given_once(kept).select(bucket, F.inline("bodies").alias("p")), "s")
+    grouped = opened.groupBy("share", "closes", "number")
+    kept = given_once(grouped.agg(of_same_meaning(collected, meaning).alias("bodies")))
+    bucket = in_task_of_share(F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L")).alias(BUCKET)
+    given = kept.select(*map(F.expr, beside), bucket, F.inline("bodies").alias("p"))
+    return in_batches(given, *given.columns[:-1])
 
 
 def in_task_of_share(value: Column) -> Column:
@@ -98,11 +97,6 @@ def in_task_of_share(value: Column) -> Column:
         kind="bigint",
     )
     return F.when(F.hash("share", "closes", "number") == F.hash("share"), value).otherwise(error)
-
-
-def _shares(rows: DataFrame, keys: Sequence[str]) -> int:
-    """Returns in how many shares of their keys rows are kept; without keys there is nothing to share."""
-    return shuffle_tasks(rows.sparkSession) if keys else 1
 
 
 def _told(parcels: DataFrame, buckets: BucketsOfTime) -> DataFrame:

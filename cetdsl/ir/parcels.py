@@ -42,6 +42,8 @@ class ParcelSpec:
         Of a stream, which time buckets need an event; a parcel has events that the same ones need.
     by_window : bool, optional
         Of a stream, whether a parcel is kept once for each of its buckets, where a number sends it to its share's task.
+    by_share : bool, optional
+        Whether the first column is the number of the share itself, and nothing is told of the keys.
     """
 
     shares: tuple[int, ...]
@@ -49,3 +51,4 @@ class ParcelSpec:
     left_out: int = 0
     buckets: BucketsOfTime | None = None
     by_window: bool = False
+    by_share: bool = False

@@ -25,6 +25,7 @@ from cetdsl.ir.layout import (
     MASK,
     MATRIX,
     POSITION,
+    SHARE,
     TESTS,
     TIE,
     TIME,
@@ -144,7 +145,8 @@ class ChunkReader:
         self.spec, self.layout = spec, spec.layout
         if self.layout.in_parcels:
             # Of a stream, time buckets stand beside the parcels.
-            place = self.layout.position(BUCKET) if self.layout.has(BUCKET) else 0
+            beside = [self.layout.position(name) for name in (SHARE, BUCKET) if self.layout.has(name)]
+            place = min(beside, default=0)
             batches = events_of_parcels(place, given_together(batches) if self.layout.repeated else batches)
         if self.layout.runs is not None:
             batches = events_of_runs(self.layout.runs, batches)

@@ -56,15 +56,15 @@ def parcel_stream(
 
     Yields the shares and the parcels. Of a stream, the first and the last of their buckets stand between these, and
     behind them how many events a parcel has. In rows without a parcel, this is how many events have come for a time
-    bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place. Where parcels are
-    kept by window, the last column has the :func:`~cetdsl.ir.shares.number_of_task` of each of their buckets.
+    bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place. There are no such
+    rows where events come with their shares. Where parcels are kept by window, the last column has the
+    :func:`~cetdsl.ir.shares.number_of_task` of each of their buckets.
     """
     if buffer_bytes is None:
         buffer_bytes = min(max(BUFFER_BYTES, _LEAST_BYTES * len(spec.shares)), MOST_BUFFER_BYTES)
     tally, keys = Counter[int](), np.zeros(int(_KEY_BITS) + 1, dtype=np.bool_)
     for events in _buffered(batches, buffer_bytes):
-        hashes = _hashes(spec, events)
-        place = _places(hashes, len(spec.shares))
+        place, hashes = _places(spec, events)
         packed = events.select(range(spec.left_out, events.num_columns))
         if spec.buckets is None:
             order, lows, highs = _pieces(place, len(spec.shares), packed, parcel_bytes)
@@ -83,8 +83,9 @@ def parcel_stream(
             columns.append(from_numpy(counts))
             if spec.by_window:
                 columns.append(_numbers(spec, shares, buckets, bodies))
-            _count(tally, buckets, counts)
-            keys[_scattered(hashes) & _KEY_BITS] = True
+            if not spec.by_share:
+                _count(tally, buckets, counts)
+                keys[_scattered(hashes) & _KEY_BITS] = True
         yield columns
     if tally:
         for told in (_tallies(sorted(tally.items())[:TALLIED]), _bits(keys, max(tally))):
@@ -104,6 +105,16 @@ def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[
         yield pa.Table.from_batches(waiting)
 
 
+def _places(spec: ParcelSpec, events: pa.Table) -> tuple[Ints, NDArray[np.uint64]]:
+    """Returns which of the shares each event belongs to, and a hash of its keys, or of its share if that is given."""
+    if spec.by_share:
+        share, shares = integers(as_array(events.column(0))), np.array(spec.shares)
+        order = np.argsort(shares)
+        return order[np.searchsorted(shares, share, sorter=order)], share.view(np.uint64)
+    hashes = _hashes(spec, events)
+    return (((hashes & _LOW) * np.uint64(len(spec.shares))) >> _HALF).astype(np.int64), hashes
+
+
 def _hashes(spec: ParcelSpec, events: pa.Table) -> NDArray[np.uint64]:
     """Returns a hash of each event's keys."""
     mixed: NDArray[np.uint64] = np.zeros(events.num_rows, dtype=np.uint64)
@@ -119,11 +130,6 @@ def _scattered(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     scattered = (hashes ^ hashes >> _HALF) * _FIRST_MIX
     scattered = (scattered ^ scattered >> _HALF) * _SECOND_MIX
     return scattered >> _HALF
-
-
-def _places(hashes: NDArray[np.uint64], shares: int) -> Ints:
-    """Returns which of the shares each event belongs to."""
-    return (((hashes & _LOW) * np.uint64(shares)) >> _HALF).astype(np.int64)
 
 
 def _buckets(needed: BucketsOfTime, events: pa.Table) -> tuple[Ints, Ints]:
