@@ -40,6 +40,8 @@ _NUMBERS = pa.list_(pa.int64())
 #: Spark compresses what it shuffles, and what it holds in state lies there as it came.
 _IN_SHUFFLE = pa.ipc.IpcWriteOptions()
 _IN_STATE = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+#: To hand a buffer of a few kilobytes to another thread takes as long as to unpack it.
+_OUT_OF_STATE = pa.ipc.IpcReadOptions(use_threads=False)
 #: What ends a stream in Arrow's format.
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -179,14 +181,18 @@ def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]], options: 
 
 def merged(parcels: Sequence[bytes]) -> bytes:
     """Returns one parcel of the events of some, for a stream's state."""
-    unpacker = Unpacker()
-    events = one_batch(pa.Table.from_batches([unpacker.events(pa.py_buffer(parcel)) for parcel in parcels]))
+    events = one_batch(pa.Table.from_batches([of_state(pa.py_buffer(parcel)) for parcel in parcels]))
     [parcel] = _packed(events, [(0, events.num_rows)], _IN_STATE)
     return parcel
 
 
+def of_state(parcel: pa.Buffer) -> pa.RecordBatch:
+    """Returns the events of a parcel out of a stream's state, which another version of Arrow may have written."""
+    return one_batch(pa.ipc.open_stream(parcel, options=_OUT_OF_STATE).read_all())
+
+
 class Unpacker:
-    """Unpacks parcels: what they begin with, the names and types of the columns, is read once where it is the same."""
+    """Unpacks the parcels of a batch: what they begin with, the names and types of the columns, is read once where it is the same."""
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
@@ -197,10 +203,7 @@ class Unpacker:
         if self._schema is None or not self._begins(parcel):
             self._schema = pa.ipc.read_schema(parcel)
             self._begin = self._schema.serialize()
-        if self._begins(parcel):
-            return pa.ipc.read_record_batch(parcel.slice(self._begin.size), self._schema)
-        # Another version of Arrow, which has packed what a stream's state keeps, may write the same in another way.
-        return one_batch(pa.ipc.open_stream(parcel).read_all())
+        return pa.ipc.read_record_batch(parcel.slice(self._begin.size), self._schema)
 
     def _begins(self, parcel: pa.Buffer) -> bool:
         return bool(parcel.slice(0, min(self._begin.size, parcel.size)).equals(self._begin))
@@ -279,7 +282,8 @@ def events_of_parcels(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator
         *buckets, bodies = batch.columns
         # Rows without a parcel only bound the batch.
         for number in np.flatnonzero(validity(bodies)).tolist():
-            events = unpacker.events(bodies[number].as_buffer())
+            body = bodies[number].as_buffer()
+            events = of_state(body) if buckets else unpacker.events(body)
             columns = list(events.columns)
             numbers = [column[number].as_py() for column in buckets]
             columns[place:place] = [from_numpy(np.full(events.num_rows, one, np.int64)) for one in numbers]
