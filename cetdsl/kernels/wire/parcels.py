@@ -192,7 +192,7 @@ def of_state(parcel: pa.Buffer) -> pa.RecordBatch:
 
 
 class Unpacker:
-    """Unpacks the parcels of a batch: what they begin with, the names and types of the columns, is read once where it is the same."""
+    """Unpacks the parcels of a batch; the names and types of columns, where they are the same, are read once."""
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
