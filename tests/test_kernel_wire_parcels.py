@@ -16,7 +16,7 @@ from cetdsl.execution.parcels import in_batches
 from cetdsl.frontend.watch import keys_of
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.ir.shares import number_of_task
-from cetdsl.kernels.wire.parcels import TALLIED, events_of_parcels, parcel_stream
+from cetdsl.kernels.wire.parcels import TALLIED, events_of_parcels, given_together, parcel_stream
 
 #: A key, a time, and a text.
 EVENTS = st.lists(
@@ -113,6 +113,55 @@ def test_parcels_of_a_stream_are_told_their_time_buckets(
 def test_numbers_of_a_parcels_buckets_are_among_its_columns() -> None:
     [[_, parcels]] = parcel_stream(ParcelSpec(SHARES, keys=()), iter(batches([(1, 2, "a"), (3, 4, None)], 9)))
     assert unpacked(parcels[0].as_py(), 7, 9) == [(1, 7, 9, 2, "a"), (3, 7, 9, 4, None)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(EVENTS, min_size=1, max_size=3), st.integers(1, 7), BUCKETS, st.randoms())
+def test_parcels_of_several_buckets_are_given_once(
+    brought: list[list[tuple[Any, ...]]], size: int, needed_by: BucketsOfTime, chance: Any
+) -> None:
+    """Micro-batches may bring equal events; each counts, in whatever order Spark gives the parcels of a task."""
+    brought = [[(abs(key or 0), 8 * time + 5, text) for key, time, text in events] for events in brought]
+    spec = ParcelSpec(SHARES, None, buckets=needed_by, by_window=True)
+    rows: list[tuple[int | None, bytes | None]] = []
+    for events in [*brought, brought[0]]:
+        for columns in parcel_stream(spec, iter(batches(events, size))):
+            for _, first, last, body, *_ in zip(*(column.to_pylist() for column in columns), strict=True):
+                if first is not None and body is not None:
+                    rows += [(bucket, body) for bucket in range(first, last + 1)]
+                    rows.append((first, None))  # what bounds batches
+    chance.shuffle(rows)
+    repeated = [
+        pa.RecordBatch.from_arrays([pa.array(buckets, pa.int64()), pa.array(bodies, pa.binary())], names=["s", "p"])
+        for buckets, bodies in (zip(*rows[low : low + 5], strict=True) for low in range(0, len(rows), 5))
+    ]
+    numbers = [bucket for bucket, body in rows if body is not None]
+    found = Counter(
+        row
+        for given in given_together(iter(repeated))
+        for packed in events_of_parcels(1, iter([given]))
+        for row in zip(*(column.to_pylist() for column in packed.columns), strict=True)
+    )
+    expected = Counter(
+        (key, min(numbers), max(numbers), time, text) for events in [*brought, brought[0]] for key, time, text in events
+    )
+    assert found == expected
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from(SHARES), st.integers(-9, 9)), max_size=20), st.integers(1, 200))
+def test_panes_are_packed_by_the_shares_that_they_come_with(panes: list[tuple[int, int]], parcel: int) -> None:
+    """A pane's number counts slides; nobody is told how many there are."""
+    buckets = BucketsOfTime(1, 0, 90, 0, 270, unit=90)
+    spec = ParcelSpec(SHARES, by_share=True, left_out=1, buckets=buckets, by_window=True)
+    table = pa.table({"h": pa.array([share for share, _ in panes], pa.int64()), "t": [pane for _, pane in panes]})
+    found = Counter[Any]()
+    for columns in parcel_stream(spec, iter(table.to_batches(3) if panes else []), None, parcel):
+        for share, first, last, body, _, own in zip(*(column.to_pylist() for column in columns), strict=True):
+            assert own == [number_of_task(share, bucket * 90 + 270, crc32(body)) for bucket in range(first, last + 1)]
+            with pa.ipc.open_stream(body) as reader:
+                found.update((share, first, last, pane) for pane in reader.read_all().column("t").to_pylist())
+    assert found == Counter((share, pane - 2, pane, pane) for share, pane in panes)
 
 
 @pytest.mark.parametrize("step", [1, 1000, 2**32 + 1])

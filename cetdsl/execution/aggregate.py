@@ -11,9 +11,12 @@ from cetdsl.aggregates.vocabulary import Result
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine
 from cetdsl.execution.operators import Rows, execute, runs
+from cetdsl.execution.parcels import PACKED_BY_WINDOW, shares_of_keys
+from cetdsl.execution.streams import packed_panes
+from cetdsl.execution.worker import map_stage
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator, is_whole_in_rows
-from cetdsl.ir.layout import KEY, of_panes
+from cetdsl.ir.layout import KEY, TIME, of_panes
 from cetdsl.ir.operators import (
     BuildPanes,
     CountPaths,
@@ -29,6 +32,7 @@ from cetdsl.ir.operators import (
 )
 from cetdsl.ir.operators.words import partial_keys
 from cetdsl.ir.source import Source
+from cetdsl.ir.stages import PaneSpec
 
 
 def count_type(number: str, scale: int = 0) -> T.DataType:
@@ -72,10 +76,17 @@ def answer(df: DataFrame, plan: Propagate | PanesInPlace | Sweep | Messages | Co
 
 @runs(BuildPanes)
 def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
-    """Gives a matrix per key and pane, so that all cores work on one long key; no row is copied."""
+    """Gives a matrix per key and pane, so that all cores work on one long key; no row is copied.
+
+    A stream keeps matrices in parcels, by the shares of their events.
+    """
     rows = execute(df, plan.child)
     kinds = _matrix_types(rows.spec)
-    layout = of_panes(rows.spec.layout, len(kinds))  # of a stream: their time buckets come with their windows
+    layout = of_panes(rows.spec.layout, len(kinds))
+    if plan.source.is_stream:
+        shares = shares_of_keys(df.sparkSession, plan.source.keys)
+        packed = packed_panes(plan.source.windowing, shares, 1 + layout.position(TIME))
+        return rows.now(map_stage(rows.data, "packed panes", PaneSpec(rows.spec, packed), PACKED_BY_WINDOW))
     types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), T.LongType(), *kinds]
     fields = [T.StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
     return rows.mapped(plan, rows.spec, T.StructType(fields))

@@ -42,6 +42,7 @@ from cetdsl.ir.layout import (
     OfVariable,
     RowLayout,
     RunSpec,
+    in_repeated_parcels,
     numbered,
 )
 from cetdsl.ir.operators import BuildPanes, EventsInOrder, Exchange, InEveryShare, Operator, PanesInOrder, RowsInOrder
@@ -93,10 +94,9 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
     if needed.keeping.in_parcels:
-        once = needed.keeping.once
-        rows = gathered_parcels(frame, _kept_for(needed), rows, layout, _asked_of_events(needed), once)
-        # Those that are kept once come for several buckets together.
-        layout = attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
+        kept, given = _kept_for(needed), _given(needed, layout)
+        rows = gathered_parcels(frame, kept, rows, layout, given, _asked_of_events(needed))
+        layout = given
     elif needed.sorting.in_parcels:
         rows = exchange_parcels(rows, layout.columns, by)
         layout = attrs.evolve(layout, in_parcels=True)
@@ -177,6 +177,16 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
     if layout.has(SHARE):
         rows = rows.withColumn(SHARE, F.explode(SHARE))
     return rows.selectExpr(*layout.columns) if layout.lists else rows
+
+
+def _given(needed: EventsInOrder, layout: RowLayout) -> RowLayout:
+    """Returns the layout of parcels that are given by time buckets: where several need an event, these go together."""
+    if needed.keeping.once:
+        return attrs.evolve(layout, columns=(*layout.columns, UNTIL), in_parcels=True)
+    if overlaps(_kept_for(needed).windowing):
+        return in_repeated_parcels(layout)
+    # Panes are packed by the shares of their events.
+    return attrs.evolve(layout, columns=(*layout.columns, *([SHARE] if needed.in_panes else [])), in_parcels=True)
 
 
 def _kept_for(needed: EventsInOrder) -> KernelQuery:
@@ -279,7 +289,8 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
         if plan.source.is_stream:
             panes = plan.child
             assert isinstance(panes, BuildPanes), panes
-            asked = panes.compiled.variables, panes.values, panes.spec.query, panes.spec.answer
+            keys = [field.simpleString() for field in rows.frame.key_fields(KEY, plan.source.keys)]
+            asked = keys, panes.compiled.variables, panes.values, panes.spec.query, panes.spec.answer
             return rows.now(gathered_panes(rows.data, plan.source.windowing, asked))
         by = numbered(KEY, len(plan.source.keys))
         return rows.now(exchange(rows.data, by, [*by, TIME]))

@@ -15,15 +15,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from cetdsl.errors import EngineError
-from cetdsl.execution.compat import WATERMARK, shuffle_tasks
+from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.expressions import raised
 from cetdsl.execution.keeper import WHOLE, keeper
 from cetdsl.execution.observed import kept_by_end, keyed, tallied
-from cetdsl.execution.parcels import in_batches, packed_by_share
+from cetdsl.execution.parcels import in_batches, packed_by_share, shares_of_keys
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
-from cetdsl.ir.layout import KEY, numbered
+from cetdsl.ir.layout import BUCKET, KEY, numbered
 from cetdsl.ir.parcels import BucketsOfTime
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
@@ -47,11 +47,10 @@ def kept_once(
 
     The rows are those of events, some of whose columns are ``packed``, by shares of their ``keys``.
     """
-    shares = _shares(rows, keys)
+    shares = shares_of_keys(rows.sparkSession, keys)
+    parcels = _told(packed_by_share(rows, packed, keys, shares, buckets), buckets)
     # A bucket of a parcel has a row of its own, the last one with the parcel.
-    opened = _by_bucket(
-        packed_by_share(rows, packed, keys, shares, buckets), buckets, "explode(sequence(first, last)) AS bucket"
-    )
+    opened = _by_bucket(parcels, buckets, "explode(sequence(first, last)) AS bucket")
     body = F.expr("CASE WHEN bucket = last THEN body END AS body")
     kept = keeper(f"{meaning}, in {shares} shares", buckets.cut, buckets.end)
     rows = opened.select("share", "bucket", "first", body, "closes")
@@ -59,25 +58,34 @@ def kept_once(
 
 
 def kept_by_window(
-    rows: DataFrame, packed: Sequence[str], keys: Sequence[str], buckets: BucketsOfTime, meaning: str
+    rows: DataFrame, packed: Sequence[str], keys: Sequence[str], buckets: BucketsOfTime, meaning: str, *beside: str
 ) -> DataFrame:
     """Returns what :func:`kept_once` does, of parcels that Spark's own operators keep for each of their buckets.
+
+    Each is given once for each bucket, with the number of that bucket alone. More may stand ``beside`` it, as the
+    number of its share, under a new name.
+    """
+    shares = shares_of_keys(rows.sparkSession, keys)
+    parcels = _told(packed_by_share(rows, packed, keys, shares, buckets, by_window=True), buckets)
+    return given_by_window(parcels, buckets, f"{meaning}, in {shares} shares", *beside)
+
+
+def given_by_window(parcels: DataFrame, buckets: BucketsOfTime, meaning: str, *beside: str) -> DataFrame:
+    """Returns the parcels of time buckets that are closed, as Spark's own operators keep them.
 
     Parcels of one bucket stay apart in state, so that a micro-batch writes what it brings, and not again what is known.
     Each has a number, by which Spark keeps all parcels of a share in one task, so that nothing has to be sent to the
     kernels behind.
     """
-    shares = _shares(rows, keys)
-    parcels = packed_by_share(rows, packed, keys, shares, buckets, by_window=True)
     opened = _by_bucket(parcels, buckets, "inline(arrays_zip(sequence(first, last), numbers)) AS (bucket, number)")
     # Equal parcels, if there are any, are one group of two. Groups of two sets of parcels are told apart by a name.
     name = f"u{next(NAMES)}"
     collected = F.collect_list(F.struct(F.col("body").alias(name)))
-    kept = opened.groupBy("share", "closes", "number").agg(
-        of_same_meaning(collected, f"{meaning}, in {shares} shares").alias("bodies")
-    )
-    bucket = in_task_of_share(F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L")).alias("s")
-    return in_batches(given_once(kept).select(bucket, F.inline("bodies").alias("p")), "s")
+    grouped = opened.groupBy("share", "closes", "number")
+    kept = given_once(grouped.agg(of_same_meaning(collected, meaning).alias("bodies")))
+    bucket = in_task_of_share(F.expr(f"(closes - {buckets.end}L) div {buckets.cut}L")).alias(BUCKET)
+    given = kept.select(*map(F.expr, beside), bucket, F.inline("bodies").alias("p"))
+    return in_batches(given, *given.columns[:-1])
 
 
 def in_task_of_share(value: Column) -> Column:
@@ -91,22 +99,22 @@ def in_task_of_share(value: Column) -> Column:
     return F.when(F.hash("share", "closes", "number") == F.hash("share"), value).otherwise(error)
 
 
-def _shares(rows: DataFrame, keys: Sequence[str]) -> int:
-    """Returns in how many shares of their keys rows are kept; without keys there is nothing to share."""
-    return shuffle_tasks(rows.sparkSession) if keys else 1
+def _told(parcels: DataFrame, buckets: BucketsOfTime) -> DataFrame:
+    """Has Spark observe for which time buckets events come, and of which keys."""
+    end = f"{buckets.cut} + {buckets.end}"
+    told = parcels.observe(kept_by_end(), tallied(f"first * {end}", "body IS NULL"))
+    return told.observe(*keyed(f"last * {end}", "CASE WHEN first IS NULL THEN body END"))
 
 
 def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime, each: str) -> DataFrame:
-    """Returns parcels once for each time bucket that needs them, and has Spark observe for which of them events come.
+    """Returns parcels once for each time bucket that needs them.
 
-    ``each`` bucket of a parcel is made in SQL, with what else is its own.
-    Spark compares the column of a note with the watermark, and drops what is for a bucket that is closed.
+    ``each`` bucket of a parcel is made in SQL, with what else is its own. Spark compares the column of a note with the
+    watermark, and drops what is for a bucket that is closed.
     """
     end = f"{buckets.cut} + {buckets.end}"
-    told = parcels.observe(kept_by_end(), tallied(f"first * {end}", "body IS NULL"))
-    told = told.observe(*keyed(f"last * {end}", "CASE WHEN first IS NULL THEN body END"))
     closes = F.expr(f"bucket * {end}").alias("closes", metadata={WATERMARK: 0})
-    opened = told.filter("first + length(body) IS NOT NULL").select("*", F.expr(each))
+    opened = parcels.filter("first + length(body) IS NOT NULL").select("*", F.expr(each))
     return opened.select("*", closes)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from cetdsl.execution.compat import shuffle_tasks
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.ir.shares import share_numbers
@@ -22,6 +23,13 @@ _WHOLE = (
 _AT_ONCE, _ROWS_AT_ONCE, _USUAL_ROWS = 1 << 20, "spark.sql.execution.arrow.maxRecordsPerBatch", 10_000
 _PACKED = "share int, p binary"
 _PACKED_BY_BUCKET = "share int, first bigint, last bigint, body binary, events bigint"
+#: The columns of parcels that are kept once for each of their buckets.
+PACKED_BY_WINDOW = f"{_PACKED_BY_BUCKET}, numbers array<bigint>"
+
+
+def shares_of_keys(session: SparkSession, keys: Sequence[str]) -> int:
+    """Returns in how many shares of their keys a stream's rows are kept; without keys there is nothing to share."""
+    return shuffle_tasks(session) if keys else 1
 
 
 def packed_by_share(
@@ -51,7 +59,7 @@ def packed_by_share(
         return map_stage(rows.selectExpr(*sent), "parcels", spec, _PACKED)
     moved = attrs.evolve(buckets, time=buckets.time + spec.left_out)
     spec, kept_shares = attrs.evolve(spec, buckets=moved, by_window=by_window), shares if keys else 0
-    packed = f"{_PACKED_BY_BUCKET}, numbers array<bigint>" if by_window else _PACKED_BY_BUCKET
+    packed = PACKED_BY_WINDOW if by_window else _PACKED_BY_BUCKET
     return map_stage(rows.selectExpr(*sent), "parcels", spec, packed, kept_shares=kept_shares)
 
 

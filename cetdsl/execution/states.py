@@ -12,7 +12,7 @@ from cetdsl.errors import OTHER_STATE, OTHER_STATE_ADVICE, OtherState
 from cetdsl.execution.expressions import raised
 
 #: Counts the ways in which rows have been put into state: another one where the same query reads them otherwise.
-STATE_VERSION = 4
+STATE_VERSION = 5
 #: Types by whose values Spark cannot tell groups apart.
 _WITHOUT_EQUALITY = ("map<", "variant", "interval")
 #: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of

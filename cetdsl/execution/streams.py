@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.errors import StreamingNotSupported
-from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.expressions import raised
 from cetdsl.execution.lists import with_lists
-from cetdsl.execution.live_events import buckets_of, kept_by_window, kept_once
+from cetdsl.execution.live_events import buckets_of, given_by_window, kept_by_window, kept_once
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.kernel import KernelQuery
-from cetdsl.ir.layout import BUCKET, KEY, TIME, RowLayout
+from cetdsl.ir.layout import BUCKET, KEY, SHARE, TIME, UNTIL, RowLayout
 from cetdsl.ir.operators import RowsInOrder
+from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
+from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
@@ -59,15 +61,16 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
 
 
 def gathered_parcels(
-    frame: EventFrame, query: KernelQuery, rows: DataFrame, layout: RowLayout, asked: object, once: bool
+    frame: EventFrame, query: KernelQuery, rows: DataFrame, layout: RowLayout, given: RowLayout, asked: object
 ) -> DataFrame:
-    """Returns what :func:`gathered` does of events with their columns, in parcels, perhaps each of them kept once."""
+    """Returns what :func:`gathered` does of events with their columns, in parcels, which are ``given`` in a layout."""
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
-    packed = [name for name in layout.columns if name != BUCKET]
+    packed, keys = [name for name in layout.columns if name != BUCKET], layout.all_of(KEY)
     meaning = _meaning(frame, query, layout, rows, asked)
-    kept = kept_once if once else kept_by_window
     buckets = buckets_of(query.windowing, begin, end, packed.index(TIME), layout.encoding.bits)
-    return kept(rows, packed, layout.all_of(KEY), buckets, meaning)
+    if given.has(UNTIL) and not given.repeated:
+        return kept_once(rows, packed, keys, buckets, meaning)
+    return kept_by_window(rows, packed, keys, buckets, meaning, *([f"share AS {SHARE}"] if given.has(SHARE) else []))
 
 
 def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: DataFrame, asked: object) -> str:
@@ -82,22 +85,26 @@ def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: Dat
     )
 
 
-def gathered_panes(panes: DataFrame, windowing: Windowing, asked: object) -> DataFrame:
-    """Returns the panes of each key and window together, in order, once the watermark has passed the window's end.
+def packed_panes(windowing: Windowing, shares: int, time: int) -> ParcelSpec:
+    """Returns how a worker packs the panes of windows by their shares, which stand first; of one it knows the ``time``.
 
-    A worker has made the panes, out of events that were gathered by key and pane. Spark hands the watermark on from one
-    stateful operator to the next, but knows a column by its note alone, which a worker's columns have not. What the
-    panes tell is what is ``asked``.
+    That is the position of the number of a pane, and of the slide that it is.
     """
-    names = panes.columns
-    begin = F.expr(f"timestamp_micros({TIME} * {windowing.slide})").alias("begin", metadata={WATERMARK: 0})
-    window = _window(F.col("begin"), 0, windowing.length, windowing.slide).alias(_CLOSING)
-    rows = panes.select("*", begin).select(*names, window)
-    keys = [name for name in names if name[0] == KEY]
-    meaning = repr((windowing, asked, panes.schema.simpleString()))
-    together = _together(rows, [*keys, _CLOSING], lambda pane: F.array_sort(_collected(meaning, pane)), _whenever)
-    rest = [name for name in names if name not in keys]
-    return _numbered(together, 0, windowing.cut).select(*keys, BUCKET, *rest)
+    buckets = attrs.evolve(_buckets_of_panes(windowing), time=time)
+    return ParcelSpec(share_numbers(shares), by_share=True, left_out=1, buckets=buckets, by_window=True)
+
+
+def gathered_panes(panes: DataFrame, windowing: Windowing, asked: object) -> DataFrame:
+    """Returns parcels of panes once for each of their windows, once the watermark has passed the window's end.
+
+    A worker has packed the panes, out of events that were gathered by pane. What the panes tell is what is ``asked``.
+    """
+    return given_by_window(panes, _buckets_of_panes(windowing), repr((windowing, asked)))
+
+
+def _buckets_of_panes(windowing: Windowing) -> BucketsOfTime:
+    begin, end = needed_by_bucket(windowing, looks_back=False)
+    return BucketsOfTime(0, 0, windowing.cut, begin, end, unit=windowing.slide)
 
 
 def _together(

@@ -99,7 +99,8 @@ class RowLayout:
     ``values`` are the Spark types of the aggregated columns. ``event`` says where to find each of the event's own
     columns that are shown, and ``runs`` how events were put into sorted runs, if they were. The rows of a task come in
     any order if ``sort_memory`` > 0, and whoever reads them puts them in :attr:`order`, holding about so many bytes.
-    If they come ``in_parcels``, a row has the number of a time bucket, and all other columns of many events as bytes.
+    If they come ``in_parcels``, a row has all other columns of many events as bytes behind the numbers of time buckets,
+    of the first and the last one that need these events; or, if parcels are ``repeated``, of one of them in each row.
 
     Examples
     --------
@@ -119,6 +120,7 @@ class RowLayout:
     runs: RunSpec | None = None
     sort_memory: int = 0
     in_parcels: bool = False
+    repeated: bool = False
 
     @classmethod
     def of(
@@ -185,10 +187,18 @@ def of_pool(events: RowLayout, pooled: int) -> RowLayout:
 def of_panes(events: RowLayout, matrices: int, bucketed: bool = False) -> RowLayout:
     """Makes the layout between the two stages of panes: the keys, the number of a pane as time, and its matrix.
 
-    The panes of a stream come by time buckets, each of which has those of one window.
+    The panes of a stream come in any order, and in parcels, once for each of the time buckets that need them.
     """
-    columns = (*events.all_of(KEY), *([BUCKET] if bucketed else ()), TIME, *numbered(MATRIX, matrices))
-    return RowLayout(columns, events.time, "bigint", encoding=Encoding(known=True))
+    columns = (*events.all_of(KEY), TIME, *numbered(MATRIX, matrices))
+    panes = RowLayout(columns, events.time, "bigint", encoding=Encoding(known=True))
+    if not bucketed:
+        return panes
+    return in_repeated_parcels(attrs.evolve(panes, columns=(*columns, BUCKET), sort_memory=events.sort_memory))
+
+
+def in_repeated_parcels(events: RowLayout) -> RowLayout:
+    """Makes the layout of events of time buckets whose parcels are repeated, once for each of the buckets."""
+    return attrs.evolve(events, columns=(*events.columns, UNTIL), in_parcels=True, repeated=True)
 
 
 def of_trends(keys: int, time: str, time_type: str, sliding: bool) -> RowLayout:

@@ -10,7 +10,7 @@ class BucketsOfTime:
     """Which time buckets need an event: those that begin at multiples of ``cut`` and need it.
 
     A bucket needs the events from ``begin`` until ``end``, counted from its start, all in microseconds. The time is in
-    the column at ``time``, times ``2**bits``.
+    the column at ``time``, times ``2**bits``, in a ``unit`` of so many microseconds.
     """
 
     time: int
@@ -18,6 +18,7 @@ class BucketsOfTime:
     cut: int
     begin: int
     end: int
+    unit: int = 1
 
     def closes(self, bucket: int) -> int:
         """When a bucket is closed, in microseconds: nothing that it needs comes later."""
@@ -41,6 +42,8 @@ class ParcelSpec:
         Of a stream, which time buckets need an event; a parcel has events that the same ones need.
     by_window : bool, optional
         Of a stream, whether a parcel is kept once for each of its buckets, where a number sends it to its share's task.
+    by_share : bool, optional
+        Whether the first column is the number of the share itself, and nothing is told of the keys.
     """
 
     shares: tuple[int, ...]
@@ -48,3 +51,4 @@ class ParcelSpec:
     left_out: int = 0
     buckets: BucketsOfTime | None = None
     by_window: bool = False
+    by_share: bool = False

@@ -6,7 +6,7 @@ tasks without work and give others twice as much, and numbers are chosen by thei
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 #: The parts of MurmurHash3, of 32 bits (Appleby, SMHasher), as Spark computes it, with its seed.
 _MASK, _SEED = 2**32 - 1, 42
@@ -72,12 +72,18 @@ def number_of_task(share: int, second: int, low: int) -> int:
     >>> number_of_task(12, 1_000_000, 7)
     -3149588737512439801
     """
-    share_hash = _hash_of_int(share)
-    before = _with_block(_hash_of_long(second, share_hash), low)
-    after = (_unfinished(share_hash) ^ _LONG) - _ADDED
-    block = before ^ _rotated(after * _FIVE_BACK & _MASK, 32 - 13)
+    before, after = _around(share, second)
+    block = _with_block(before, low) ^ after
     high = _rotated(block * _SECOND_BACK & _MASK, 32 - 15) * _FIRST_BACK & _MASK
     return _signed(high << 32 | low, 64)
+
+
+@lru_cache
+def _around(share: int, second: int) -> tuple[int, int]:
+    """Returns the hash up to the third number, and what it is to be after the upper bits of that have been mixed in."""
+    share_hash = _hash_of_int(share)
+    after = (_unfinished(share_hash) ^ _LONG) - _ADDED
+    return _hash_of_long(second, share_hash), _rotated(after * _FIVE_BACK & _MASK, 32 - 13)
 
 
 def _hash_of_int(number: int) -> int:

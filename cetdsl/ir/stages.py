@@ -8,6 +8,7 @@ from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.parcels import ParcelSpec
 
 
 @attrs.frozen
@@ -25,6 +26,14 @@ class TrendsSpec:
     fields: tuple[str, ...]
     limit: int = -1
     deferred: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+@attrs.frozen
+class PaneSpec:
+    """What a worker must know to compute the matrices of panes, and of a stream how it packs them."""
+
+    kernel: KernelSpec
+    parcels: ParcelSpec | None = None
 
 
 @attrs.frozen

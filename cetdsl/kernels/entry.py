@@ -30,6 +30,7 @@ _STAGES = {
     "merge": ("answers.merge", "merge_stream"),
     "pairs": ("answers.merge", "pair_stream"),
     "panes": ("aggregate.panes", "pane_stream"),
+    "packed panes": ("aggregate.panes", "packed_pane_stream"),
     "panes in place": ("aggregate.panes", "in_place_stream"),
     "windows": ("aggregate.panes", "window_stream"),
     "trends": ("enumerate.trends", "trend_stream"),

@@ -18,8 +18,12 @@ class PanesInOrder(Requirement):
         source, each = below.source, ("one row per key and pane",)
         keys = list(map(quote_name, source.keys))
         if source.is_stream:
-            by = ", ".join([*keys, "window"])
-            return (Step(f"keep the matrices until the watermark passes the end of their window, by {by}", each),)
+            by = ", ".join([*(["share of the keys"] if keys else []), "window"])
+            kept = Step(
+                f"keep the matrices until the watermark passes the end of their window, by {by}",
+                (*each, "once for each window", "packed, many in one value of state"),
+            )
+            return kept, Step("sort each task's panes", ("by the kernel: Spark sorts no stream",))
         if source.windowing.kind == WHOLE:
             each = ("one row per range of time",)
         return Step(words.shuffle(keys), each), Step("sort each task's panes by " + ", ".join([*keys, "pane"]))

@@ -17,7 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
-from cetdsl.ir.layout import BUCKET, MATRIX, numbered, of_panes
+from cetdsl.ir.layout import BUCKET, MATRIX, SHARE, numbered, of_panes
+from cetdsl.ir.stages import PaneSpec
 from cetdsl.ir.windowing import Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import Cover, cover_of, window_accumulators
 from cetdsl.kernels.aggregate.evaluate import Evaluator
@@ -51,6 +52,7 @@ from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, Columns, by_chunks, refusing_too_large
 from cetdsl.kernels.wire.columns import from_bytes, from_numpy, validity
+from cetdsl.kernels.wire.parcels import parcel_stream
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
@@ -187,23 +189,35 @@ def _chunk_panes(spec: KernelSpec, transitions: Transitions) -> int:
 def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Columns:
     """Yields one row per key and pane, which is the time bucket of the events: the first stage.
 
-    The columns are the keys, the pane and the matrix: for accumulators of whole numbers a column of doubles and one of
-    text, for others one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`. A kernel's call gets as many events
-    as their matrices allow, unless ``chunk_events`` says how many.
+    The columns are the share if events come with one, the keys, the pane and the matrix: for accumulators of whole
+    numbers a column of doubles and one of text, for others one of scaled doubles. See
+    :func:`~cetdsl.ir.layout.of_panes`. A kernel's call gets as many events as their matrices allow, unless
+    ``chunk_events`` says how many.
     """
     transitions = lay_out_transitions(spec.query.machine)
+    place = [name for name in spec.layout.partition if name != BUCKET]
+    place.sort(key=lambda name: name != SHARE)
 
     def panes(chunk: Chunk) -> Columns:
         found = chunk.slices.segment
         if len(found):
             known = chunk.events._replace(segment_start=chunk.events.segment_start[: len(found) + 1])
             matrices = pane_columns(spec, transitions, known, chunk.values)
-            pane = chunk.column(BUCKET).take(from_numpy(chunk.events.segment_start[found]))
-            yield [*chunk.key_columns(range(spec.layout.keys), found), pane, *matrices]
+            rows = from_numpy(chunk.events.segment_start[found])
+            yield [*(chunk.column(name).take(rows) for name in (*place, BUCKET)), *matrices]
 
     return by_chunks(
         spec.with_query(windowing=Windowing()), batches, chunk_events or _chunk_rows(spec, transitions), panes
     )
+
+
+def packed_pane_stream(plan: PaneSpec, batches: Iterator[pa.RecordBatch]) -> Columns:
+    """Yields what :func:`pane_stream` does in parcels, so that a stream keeps many matrices in one value."""
+    assert plan.parcels is not None, "those of a batch are not packed"
+    names = of_panes(plan.kernel.layout, sum(1 + part.whole for part in parts_of(plan.kernel))).columns
+    panes = pane_stream(plan.kernel, batches)
+    rows = (pa.RecordBatch.from_arrays(columns, names=[SHARE, *names]) for columns in panes)
+    yield from parcel_stream(plan.parcels, rows)
 
 
 def in_place_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:

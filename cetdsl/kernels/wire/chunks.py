@@ -25,6 +25,7 @@ from cetdsl.ir.layout import (
     MASK,
     MATRIX,
     POSITION,
+    SHARE,
     TESTS,
     TIE,
     TIME,
@@ -45,7 +46,7 @@ from cetdsl.kernels.wire.columns import (
     validity,
 )
 from cetdsl.kernels.wire.order import in_order, order_of
-from cetdsl.kernels.wire.parcels import events_of_parcels
+from cetdsl.kernels.wire.parcels import events_of_parcels, given_together
 from cetdsl.kernels.wire.runs import events_of_runs
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -144,8 +145,9 @@ class ChunkReader:
         self.spec, self.layout = spec, spec.layout
         if self.layout.in_parcels:
             # Of a stream, time buckets stand beside the parcels.
-            place = self.layout.position(BUCKET) if self.layout.has(BUCKET) else 0
-            batches = events_of_parcels(place, batches)
+            beside = [self.layout.position(name) for name in (SHARE, BUCKET) if self.layout.has(name)]
+            place = min(beside, default=0)
+            batches = events_of_parcels(place, given_together(batches) if self.layout.repeated else batches)
         if self.layout.runs is not None:
             batches = events_of_runs(self.layout.runs, batches)
         if self.layout.sort_memory:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -36,6 +37,11 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 #: Each key sets one of so many bits, and one, by its hash: those of Spark's bitmaps, in the same order.
 _KEY_BITS = np.uint64(8 * 4096 - 1)
 _NUMBERS = pa.list_(pa.int64())
+#: Spark compresses what it shuffles, and what it holds in state lies there as it came.
+_IN_SHUFFLE = pa.ipc.IpcWriteOptions()
+_IN_STATE = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+#: To hand a buffer of a few kilobytes to another thread takes as long as to unpack it.
+_OUT_OF_STATE = pa.ipc.IpcReadOptions(use_threads=False)
 #: What ends a stream in Arrow's format.
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -52,15 +58,15 @@ def parcel_stream(
 
     Yields the shares and the parcels. Of a stream, the first and the last of their buckets stand between these, and
     behind them how many events a parcel has. In rows without a parcel, this is how many events have come for a time
-    bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place. Where parcels are
-    kept by window, the last column has the :func:`~cetdsl.ir.shares.number_of_task` of each of their buckets.
+    bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place. There are no such
+    rows where events come with their shares. Where parcels are kept by window, the last column has the
+    :func:`~cetdsl.ir.shares.number_of_task` of each of their buckets.
     """
     if buffer_bytes is None:
         buffer_bytes = min(max(BUFFER_BYTES, _LEAST_BYTES * len(spec.shares)), MOST_BUFFER_BYTES)
     tally, keys = Counter[int](), np.zeros(int(_KEY_BITS) + 1, dtype=np.bool_)
     for events in _buffered(batches, buffer_bytes):
-        hashes = _hashes(spec, events)
-        place = _places(hashes, len(spec.shares))
+        place, hashes = _places(spec, events)
         packed = events.select(range(spec.left_out, events.num_columns))
         if spec.buckets is None:
             order, lows, highs = _pieces(place, len(spec.shares), packed, parcel_bytes)
@@ -71,15 +77,17 @@ def parcel_stream(
             order, lows, highs = _pieces(number, numbers, packed, parcel_bytes)
             buckets = [column[order[lows]] for column in (first, last)]
         moved, counts = one_batch(packed.take(from_numpy(order))), highs - lows
-        bodies = _packed(moved, zip(lows.tolist(), counts.tolist(), strict=True))
+        options = _IN_SHUFFLE if spec.buckets is None else _IN_STATE
+        bodies = _packed(moved, zip(lows.tolist(), counts.tolist(), strict=True), options)
         shares = np.array(spec.shares, dtype=np.int32)[place[order[lows]]]
         columns = [from_numpy(shares), *map(from_numpy, buckets), from_bytes(bodies, pa.binary())]
         if buckets:
             columns.append(from_numpy(counts))
             if spec.by_window:
                 columns.append(_numbers(spec, shares, buckets, bodies))
-            _count(tally, buckets, counts)
-            keys[_scattered(hashes) & _KEY_BITS] = True
+            if not spec.by_share:
+                _count(tally, buckets, counts)
+                keys[_scattered(hashes) & _KEY_BITS] = True
         yield columns
     if tally:
         for told in (_tallies(sorted(tally.items())[:TALLIED]), _bits(keys, max(tally))):
@@ -99,6 +107,16 @@ def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[
         yield pa.Table.from_batches(waiting)
 
 
+def _places(spec: ParcelSpec, events: pa.Table) -> tuple[Ints, NDArray[np.uint64]]:
+    """Returns which of the shares each event belongs to, and a hash of its keys, or of its share if that is given."""
+    if spec.by_share:
+        share, shares = integers(as_array(events.column(0))), np.array(spec.shares)
+        order = np.argsort(shares)
+        return order[np.searchsorted(shares, share, sorter=order)], share.view(np.uint64)
+    hashes = _hashes(spec, events)
+    return (((hashes & _LOW) * np.uint64(len(spec.shares))) >> _HALF).astype(np.int64), hashes
+
+
 def _hashes(spec: ParcelSpec, events: pa.Table) -> NDArray[np.uint64]:
     """Returns a hash of each event's keys."""
     mixed: NDArray[np.uint64] = np.zeros(events.num_rows, dtype=np.uint64)
@@ -116,14 +134,9 @@ def _scattered(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return scattered >> _HALF
 
 
-def _places(hashes: NDArray[np.uint64], shares: int) -> Ints:
-    """Returns which of the shares each event belongs to."""
-    return (((hashes & _LOW) * np.uint64(shares)) >> _HALF).astype(np.int64)
-
-
 def _buckets(needed: BucketsOfTime, events: pa.Table) -> tuple[Ints, Ints]:
     """Returns the first and the last time bucket that needs each event."""
-    time = integers(as_array(events.column(needed.time))) >> needed.bits
+    time = (integers(as_array(events.column(needed.time))) >> needed.bits) * needed.unit
     return (time - needed.end) // needed.cut + 1, (time - needed.begin) // needed.cut
 
 
@@ -150,25 +163,36 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([as_array(column) for column in rows.columns], schema=rows.schema)
 
 
-def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]]) -> list[bytes]:
+def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]], options: pa.ipc.IpcWriteOptions) -> list[bytes]:
     """Returns parcels of pieces of some events, by their first ones and lengths: each is a stream in Arrow's format.
 
-    A writer of such streams would take most of the time for what they all begin with.
+    One writer writes all of them: one for each would take most of the time for what they all begin with.
     """
-    schema = events.schema.serialize().to_pybytes()
-    return [b"".join((schema, memoryview(events.slice(*piece).serialize()), _END)) for piece in pieces]
+    head, sink, bodies = events.schema.serialize().to_pybytes(), pa.BufferOutputStream(), list[int]()
+    with pa.ipc.new_stream(sink, events.schema, options=options) as writer:
+        writer.write_batch(events.slice(0, 0))  # what they begin with is written with the first batch
+        for piece in pieces:
+            bodies.append(sink.tell())
+            writer.write_batch(events.slice(*piece))
+        bodies.append(sink.tell())
+    written = memoryview(sink.getvalue())
+    return [b"".join((head, written[low:high], _END)) for low, high in pairwise(bodies)]
 
 
 def merged(parcels: Sequence[bytes]) -> bytes:
-    """Returns one parcel of the events of some."""
-    unpacker = Unpacker()
-    events = one_batch(pa.Table.from_batches([unpacker.events(pa.py_buffer(parcel)) for parcel in parcels]))
-    [parcel] = _packed(events, [(0, events.num_rows)])
+    """Returns one parcel of the events of some, for a stream's state."""
+    events = one_batch(pa.Table.from_batches([of_state(pa.py_buffer(parcel)) for parcel in parcels]))
+    [parcel] = _packed(events, [(0, events.num_rows)], _IN_STATE)
     return parcel
 
 
+def of_state(parcel: pa.Buffer) -> pa.RecordBatch:
+    """Returns the events of a parcel out of a stream's state, which another version of Arrow may have written."""
+    return one_batch(pa.ipc.open_stream(parcel, options=_OUT_OF_STATE).read_all())
+
+
 class Unpacker:
-    """Unpacks parcels: what they begin with, the names and types of the columns, is read once where it is the same."""
+    """Unpacks the parcels of a batch; the names and types of columns, where they are the same, are read once."""
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
@@ -179,10 +203,7 @@ class Unpacker:
         if self._schema is None or not self._begins(parcel):
             self._schema = pa.ipc.read_schema(parcel)
             self._begin = self._schema.serialize()
-        if self._begins(parcel):
-            return pa.ipc.read_record_batch(parcel.slice(self._begin.size), self._schema)
-        # Another version of Arrow, which has packed what a stream's state keeps, may write the same in another way.
-        return one_batch(pa.ipc.open_stream(parcel).read_all())
+        return pa.ipc.read_record_batch(parcel.slice(self._begin.size), self._schema)
 
     def _begins(self, parcel: pa.Buffer) -> bool:
         return bool(parcel.slice(0, min(self._begin.size, parcel.size)).equals(self._begin))
@@ -223,6 +244,31 @@ def _bits(keys: Bools, last: int) -> list[pa.Array]:
     return [from_numpy(np.zeros(1, dtype=np.int32)), pa.nulls(1, pa.int64()), one, bits, pa.nulls(1, pa.int64())]
 
 
+def given_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields each parcel once, which comes once for each of its time buckets; the buckets are those of one range.
+
+    What windows share is then read, and worked on, once for all windows that a task answers. Each parcel stands behind
+    the first and the last bucket of all.
+    """
+    given: dict[bytes, Counter[int]] = {}
+    for batch in batches:
+        buckets, bodies = integers(batch.column(0)).tolist(), batch.column(1)
+        for row in np.flatnonzero(validity(bodies)).tolist():
+            given.setdefault(bodies[row].as_py(), Counter())[buckets[row]] += 1
+    if not given:
+        return
+    first, last = min(map(min, given.values())), max(map(max, given.values()))
+    while given:
+        some, size = list[bytes](), 0
+        while given and size < BUFFER_BYTES:
+            body, times = given.popitem()
+            # Two micro-batches may have brought equal events, and a bucket has them twice.
+            some += [body] * max(times.values())
+            size += len(body)
+        ends = [from_numpy(np.full(len(some), bucket, dtype=np.int64)) for bucket in (first, last)]
+        yield pa.RecordBatch.from_arrays([*ends, from_bytes(some, pa.binary())], names=["s", "u", "p"])
+
+
 def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
     """Yields the columns of :func:`events_of_parcels`."""
     for events in events_of_parcels(place, batches):
@@ -236,7 +282,8 @@ def events_of_parcels(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator
         *buckets, bodies = batch.columns
         # Rows without a parcel only bound the batch.
         for number in np.flatnonzero(validity(bodies)).tolist():
-            events = unpacker.events(bodies[number].as_buffer())
+            body = bodies[number].as_buffer()
+            events = of_state(body) if buckets else unpacker.events(body)
             columns = list(events.columns)
             numbers = [column[number].as_py() for column in buckets]
             columns[place:place] = [from_numpy(np.full(events.num_rows, one, np.int64)) for one in numbers]
