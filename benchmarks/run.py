@@ -34,7 +34,7 @@ import unlisted
 from events import Events
 from pyspark.sql import SparkSession
 
-from cetdsl.java import require_java
+from cetdsl.java import java_path, require_java
 
 _MODULES = (races, panes, graphs, sharing, bounds, unlisted, detection, rows, streaming)
 RACES = {name: race for module in _MODULES for name, race in module.RACES.items()}
@@ -195,9 +195,7 @@ def machine(cores: int) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else "java"
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    said = subprocess.run([java_path() or "java", "-version"], capture_output=True, text=True, check=False).stderr
     names = ("cetdsl", "pyspark", "numba", "numpy", "pyarrow")
     return {
         "Python": platform.python_version(),

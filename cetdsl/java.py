@@ -22,11 +22,26 @@ install Java 17 or 21, then run the same command again:
     Windows          winget install EclipseAdoptium.Temurin.21.JRE"""
 
 
-def java_problem(environ: Mapping[str, str] | None = None) -> tuple[str, str] | None:
-    """What is wrong with the Java that Spark would start, and what to do; None when it is fine.
+def java_path(environ: Mapping[str, str] | None = None) -> str | None:
+    """The program of the Java that Spark would start, or None when there is none.
 
     It looks where Spark's own launcher looks: ``JAVA_HOME`` when it is set, else ``java`` on the path. The environment
     is this process's own unless another one is given.
+
+    Examples
+    --------
+    >>> java_path({"JAVA_HOME": "/nowhere"}) is None
+    True
+    """
+    environ = os.environ if environ is None else environ
+    home = environ.get("JAVA_HOME")
+    return shutil.which("java", path=os.path.join(home, "bin") if home else environ.get("PATH", os.defpath))
+
+
+def java_problem(environ: Mapping[str, str] | None = None) -> tuple[str, str] | None:
+    """What is wrong with the Java that Spark would start, and what to do; None when it is fine.
+
+    The environment is this process's own unless another one is given.
 
     Examples
     --------
@@ -34,18 +49,17 @@ def java_problem(environ: Mapping[str, str] | None = None) -> tuple[str, str] | 
     'JAVA_HOME is /nowhere, but there is no Java in it'
     """
     environ = os.environ if environ is None else environ
-    home = environ.get("JAVA_HOME")
-    on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
+    home, found = environ.get("JAVA_HOME"), java_path(environ)
     if not home:
-        if on_path is None:
+        if found is None:
             return "Java was not found; Spark runs on it", INSTALL
-        return _too_old("the Java on the path", on_path)
-    inside = shutil.which("java", path=os.path.join(home, "bin"))
+        return _too_old("the Java on the path", found)
     problem = (
         (f"JAVA_HOME is {home}, but there is no Java in it", INSTALL)
-        if inside is None
-        else _too_old(f"the Java in JAVA_HOME ({home})", inside)
+        if found is None
+        else _too_old(f"the Java in JAVA_HOME ({home})", found)
     )
+    on_path = java_path({**environ, "JAVA_HOME": ""})
     if problem and on_path and not _too_old("", on_path):
         return problem[0], "unset JAVA_HOME: the Java on the path is new enough"
     return problem

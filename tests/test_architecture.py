@@ -43,6 +43,7 @@ ROOMS = (
     "_jit",
     "_borrow",
     "vocabulary",
+    "_side_by_side",
     "numbers",
     "wire",
     "machine",

@@ -149,7 +149,8 @@ def test_explain_says_how_events_are_kept(spark: Any, marked: DataFrame) -> None
         asked = str(marked.pattern(text.replace("W", "GROUP BY k W"), time="t", state="windows").explain("physical"))
         lists = str(marked.pattern(f"PATTERN A+ WHERE A.x * NEXT(A).s < 5 {WITHIN}", time="t").explain("physical"))
     assert "once for each window: windows do not overlap" in tumbling
-    assert f"once for each window: {PROVIDER} is HDFSBackedStateStoreProvider, which cannot do that" in by_default
+    why = f"{PROVIDER} is HDFSBackedStateStoreProvider, and it takes RocksDB to keep each event once"
+    assert f"once for each window: {why}" in by_default
     assert "each once, as windows overlap" in once
     assert "once for each window: as asked for" in asked
     assert "are needed for, by share of the keys, window" in asked

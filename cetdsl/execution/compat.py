@@ -113,7 +113,9 @@ def why_no_state_of_events(session: SparkSession) -> str | None:
     if find_spec("google") is None or find_spec("google.protobuf") is None:
         return "the package protobuf, by which PySpark reaches such state, is not installed"
     store = session.conf.get(STATE_STORE, None) or "the default"
-    return None if "RocksDB" in store else f"{STATE_STORE} is {store.rpartition('.')[2]}, which cannot do that"
+    if "RocksDB" in store:
+        return None
+    return f"{STATE_STORE} is {store.rpartition('.')[2]}, and it takes RocksDB to keep each event once"
 
 
 def shuffle_tasks(session: SparkSession) -> int:

@@ -30,10 +30,10 @@ class TrendsSpec:
 
 @attrs.frozen
 class PaneSpec:
-    """What a worker must know to compute the matrices of panes, and of a stream how it packs them."""
+    """What a worker must know to compute the matrices of a stream's panes, and to pack them."""
 
     kernel: KernelSpec
-    parcels: ParcelSpec | None = None
+    parcels: ParcelSpec
 
 
 @attrs.frozen

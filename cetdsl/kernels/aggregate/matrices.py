@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.machine import Machine
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels._side_by_side import starts, starts_of
 from cetdsl.kernels.answers.tables import additive_accumulators
 from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
 from cetdsl.kernels.vocabulary import Bools, Ints
@@ -78,17 +79,13 @@ def lay_out_transitions(machine: Machine) -> Transitions:
     inflow = [p * size + leading[q] for q, p in zip(column, row, strict=True)]
     return Transitions(
         variable,
-        _starts(np.bincount(column, minlength=size)),
+        starts(np.bincount(column, minlength=size)),
         row * size + column,
-        _starts(np.array([len(one) for one in inflow])),
+        starts_of(inflow),
         np.concatenate([np.zeros(0, dtype=np.int64), *inflow]),
         (kept[0], kept[1]),
         final,
     )
-
-
-def _starts(sizes: NDArray[Any]) -> Ints:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 class Part(NamedTuple):

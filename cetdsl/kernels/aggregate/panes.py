@@ -213,7 +213,6 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
 
 def packed_pane_stream(plan: PaneSpec, batches: Iterator[pa.RecordBatch]) -> Columns:
     """Yields what :func:`pane_stream` does in parcels, so that a stream keeps many matrices in one value."""
-    assert plan.parcels is not None, "those of a batch are not packed"
     names = of_panes(plan.kernel.layout, sum(1 + part.whole for part in parts_of(plan.kernel))).columns
     panes = pane_stream(plan.kernel, batches)
     rows = (pa.RecordBatch.from_arrays(columns, names=[SHARE, *names]) for columns in panes)

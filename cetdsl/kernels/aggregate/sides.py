@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.ir.machine import Machine, Negation, Pair
-from cetdsl.kernels.machine.program import OPERATORS, grouped
+from cetdsl.kernels._side_by_side import grouped
+from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.pattern.expressions import MIRRORED
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cetdsl.kernels._side_by_side import starts
 from cetdsl.kernels.vocabulary import Block, Ints
 
 
@@ -26,7 +27,7 @@ def take_trends(block: Block, rows: Ints) -> Block:
     """Some of a block's trends."""
     first, last = block.start[rows], block.start[rows + 1]
     _, binding = members_of(first, last)
-    start = np.append(0, np.cumsum(last - first)).astype(np.int64)
+    start = starts(last - first)
     return Block(start, block.event[binding], block.variable[binding], block.slice[rows])
 
 

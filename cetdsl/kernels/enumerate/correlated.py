@@ -11,10 +11,11 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Edge, Machine, Pair
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels._side_by_side import flat, starts_of
 from cetdsl.kernels.enumerate.blocks import WIDE
 from cetdsl.kernels.enumerate.layout import by_source, ints
 from cetdsl.kernels.machine.conditions import compare, edge_holds
-from cetdsl.kernels.machine.program import OPERATORS, Program, flat, lay_out, starts_of
+from cetdsl.kernels.machine.program import OPERATORS, Program, lay_out
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Shorts, Slices
 
 #: The events that differ from a value stand on both sides of it.

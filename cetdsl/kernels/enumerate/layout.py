@@ -12,9 +12,10 @@ import numpy as np
 
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels._side_by_side import flat, starts_of
 from cetdsl.kernels.enumerate.blocks import variable_bits
 from cetdsl.kernels.machine.conditions import Conditions, Subslices
-from cetdsl.kernels.machine.program import OPERATORS, Program, equality_codes, flat, starts_of
+from cetdsl.kernels.machine.program import OPERATORS, Program, equality_codes
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 
 _ORDERS = ("<", "<=", ">", ">=")

@@ -6,15 +6,14 @@ are the nodes, which are sorted into buckets and point at ranges of them (:mod:`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.ir.transitions import transitions_of
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels._side_by_side import starts, starts_of
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph, Joins, Ranks
 from cetdsl.kernels.graph.ranges import find_ranges
 from cetdsl.kernels.graph.reachability import Standing, find_horizon, find_origins, find_reaches
@@ -49,13 +48,13 @@ class GraphBuilder:
             _ints(machine.variables),
             np.array([q in initial for q in range(states)], dtype=np.bool_),
             np.array([q in final for q in range(states)], dtype=np.bool_),
-            _starts([[e for e in edges if e.source == q] for q in range(states)]),
+            starts_of([[e for e in edges if e.source == q] for q in range(states)]),
             _ints([edge.target for edge in edges]),
             _ints(table),
             np.array([bool(transition.rest or transition.edge.listed) for transition in transitions], dtype=np.bool_),
-            _starts(tests),
+            starts_of(tests),
             np.array([test for group in tests for test in group], dtype=np.int64).reshape(-1, 3),
-            _starts(listed),
+            starts_of(listed),
             _ints([item for group in listed for item in group]),
         )
 
@@ -133,23 +132,13 @@ class GraphBuilder:
             else:
                 bucket[row], wanted[row] = tables.hash_update[0], tables.hash_query[0]
                 rank[row] = limit[row] = 1
-        first = _starts_of(np.maximum(bucket, wanted).max(axis=1, initial=-1) + 1)
-        return Ranks(bucket, rank, wanted, limit, first, _starts_of(_highest_ranks(bucket, rank, first)))
+        first = starts(np.maximum(bucket, wanted).max(axis=1, initial=-1) + 1)
+        return Ranks(bucket, rank, wanted, limit, first, starts(_highest_ranks(bucket, rank, first)))
 
 
 def _ints(values: Iterable[int]) -> Ints:
     """Makes an array of whole numbers, also of none."""
     return np.array(list(values), dtype=np.int64)
-
-
-def _starts(groups: Iterable[Sequence[Any]]) -> Ints:
-    """Returns where each group begins if they lie one after the other, and where the last one ends."""
-    return _starts_of(_ints(map(len, groups)))
-
-
-def _starts_of(sizes: NDArray[Any]) -> Ints:
-    """Does as :func:`_starts` does, for groups of these sizes."""
-    return np.append(0, np.cumsum(sizes)).astype(np.int64)
 
 
 @jit

@@ -17,6 +17,7 @@ import numpy as np
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.transitions import ORDERS, Transition, transitions_of
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels._side_by_side import starts, starts_of
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph, wanted_of
 from cetdsl.kernels.graph.blocks import widened
 from cetdsl.kernels.graph.ranges import next_entry
@@ -71,7 +72,7 @@ def find_ways(graph: AttributeGraph, machine: Machine) -> Ways:
         buckets.append(bucket)
         limits.append(limit)
     cells = [2 * int(ranks.tree[ranks.first[t + 1]] - ranks.tree[ranks.first[t]]) if t >= 0 else 0 for t in loop]
-    return Ways(how, loop, _starts(cells), *_laid_out(buckets), *_laid_out(limits))
+    return Ways(how, loop, starts(cells), *_laid_out(buckets), *_laid_out(limits))
 
 
 def is_transitive_loop(transition: Transition) -> bool:
@@ -83,11 +84,7 @@ def is_transitive_loop(transition: Transition) -> bool:
 
 def _laid_out(parts: Sequence[Places]) -> tuple[Ints, Places]:
     """Returns where each array begins if they lie one after the other, and all of them."""
-    return _starts([len(part) for part in parts]), np.concatenate([np.zeros(0, dtype=np.int32), *parts])
-
-
-def _starts(sizes: Sequence[int]) -> Ints:
-    return np.append(0, np.cumsum(sizes)).astype(np.int64)
+    return starts_of(parts), np.concatenate([np.zeros(0, dtype=np.int32), *parts])
 
 
 @jit

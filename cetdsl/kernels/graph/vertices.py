@@ -23,6 +23,7 @@ from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.transitions import transitions_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels._side_by_side import starts
 from cetdsl.kernels.enumerate.batches import members_of
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import EventRows
@@ -327,7 +328,7 @@ def cut_lists(op: str | None, count: int, later: tuple[Ints, Ints], earlier: tup
     vertex = np.searchsorted(cuts, of_later, side=side) - first_cut[later_list]  # type: ignore[call-overload]
     above = np.searchsorted(cuts, of_earlier) - first_cut[earlier_list] + 1
     below = np.zeros_like(above)
-    begin = np.append(0, np.cumsum(sizes + 1))
+    begin = starts(sizes + 1)
     low, high = np.full((2, begin[-1]), -1)
     below_cut = np.arange(len(cuts)) + earlier_list[owner]
     high[below_cut] = low[below_cut + 1] = owner

@@ -19,6 +19,7 @@ import numpy as np
 from cetdsl.ir.slots import Demands
 from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels._side_by_side import starts_of
 from cetdsl.kernels.instances.candidates import Board
 from cetdsl.kernels.vocabulary import Bools, Ints
 
@@ -82,16 +83,12 @@ def lay_out_needs(
     return Needs(
         np.array(entry, dtype=np.int64).reshape(-1, _FIELDS),
         np.array(slots, dtype=np.int64),
-        _starts(classes),
+        starts_of(classes),
         np.array([number for own in classes for number in own], dtype=np.int64),
-        _starts(before),
+        starts_of(before),
         np.array([pair for own in before for pair in own], dtype=np.int64).reshape(-1, 2),
         np.array([one.length for one in demands], dtype=np.int64),
     )
-
-
-def _starts(parts: Sequence[Sequence[object]]) -> Ints:
-    return np.cumsum([0, *map(len, parts)]).astype(np.int64)
 
 
 def find_anchors(needs: Needs, board: Board, items: Ints, start: Ints, wanted: Bools) -> Anchors:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cetdsl.ir.indexes import HASH, SCAN, TREE, index_of
 from cetdsl.ir.machine import Comparison, Machine
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels._side_by_side import flat, grouped, starts_of
 from cetdsl.kernels.numbers.copying import copy
 from cetdsl.kernels.vocabulary import Events, Index, Ints, Places
 from cetdsl.kernels.wire.columns import from_numpy, to_numpy
@@ -102,21 +103,6 @@ class Layout(NamedTuple):
     program: Program
     hashes: tuple[tuple[Comparison, ...], ...]
     trees: tuple[tuple[Comparison, ...], ...]
-
-
-def starts_of(groups: list[Any]) -> Ints:
-    """Where each group begins when all are laid side by side; the last entry is their length in all."""
-    return np.cumsum([0, *map(len, groups)]).astype(np.int64)
-
-
-def flat(groups: list[Any]) -> Ints:
-    """Returns the integers of all groups, laid side by side."""
-    return np.array([item for group in groups for item in group], dtype=np.int64)
-
-
-def grouped(groups: list[Any]) -> tuple[Ints, Ints]:
-    """Returns both :func:`starts_of` and :func:`flat`."""
-    return starts_of(groups), flat(groups)
 
 
 def lay_out(machine: Machine) -> Layout:

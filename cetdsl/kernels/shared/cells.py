@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cetdsl.kernels._side_by_side import starts
 from cetdsl.kernels.shared.bursts import Frame
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Bools, Ints
@@ -88,10 +89,10 @@ def cells_of(template: Template, frame: Frame, weights: list[list[tuple[int, int
         counted,
         weighed_start,
         weighed,
-        np.append(0, np.cumsum(frame.slots)),
+        starts(frame.slots),
         slots,
         accumulators,
-        np.append(0, np.cumsum(accumulators * slices))[:-1],
+        starts(accumulators * slices)[:-1],
         int(plain.max(initial=1)),
     )
 
@@ -108,7 +109,7 @@ class _Entries(NamedTuple):
 def _entries(template: Template, accumulators: Ints, weights: list[list[tuple[int, int]]]) -> _Entries:
     variable, row = np.array([pair for own in weights for pair in own], dtype=np.int64).reshape(-1, 2).T
     per_node = accumulators[template.query]
-    start = np.append(0, np.cumsum(per_node))
+    start = starts(per_node)
     node = np.repeat(np.arange(len(per_node)), per_node)
     number = np.arange(len(node)) - start[node]
     found = (np.cumsum(accumulators) - accumulators)[template.query[node]] + number
@@ -131,5 +132,5 @@ def _ranges(variants: int, variant: Ints, row: Ints, begin: Ints, end: Ints) -> 
     new[1:] = (variant[1:] != variant[:-1]) | (row[1:] != row[:-1])
     lead = np.flatnonzero(new)
     last = np.append(lead[1:], len(row))[: len(lead)] - 1
-    start = np.append(0, np.cumsum(np.bincount(variant[lead], minlength=variants)))
+    start = starts(np.bincount(variant[lead], minlength=variants))
     return start, np.stack([row[lead], begin[lead], end[last]], axis=1)

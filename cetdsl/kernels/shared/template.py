@@ -17,7 +17,7 @@ import numpy as np
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.windowing import SPAN
-from cetdsl.kernels.machine.program import grouped
+from cetdsl.kernels._side_by_side import grouped
 from cetdsl.kernels.vocabulary import Bools, Ints
 
 #: Variables are bits of a mask.

@@ -11,7 +11,7 @@ import numpy as np
 
 from cetdsl.ir.indexes import HASH, TOTAL, TREE, index_of
 from cetdsl.ir.machine import Comparison, Edge
-from cetdsl.kernels.machine.program import flat, starts_of
+from cetdsl.kernels._side_by_side import flat, starts_of
 from cetdsl.kernels.shared.abreast import Walk
 from cetdsl.kernels.shared.states import MergedStates
 from cetdsl.kernels.shared.template import BITS

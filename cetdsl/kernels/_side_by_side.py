@@ -1,0 +1,37 @@
+"""Groups of any sizes, laid side by side in one array, and where each of them begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Sized
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cetdsl.kernels.vocabulary import Ints
+
+
+def starts(sizes: ArrayLike) -> Ints:
+    """Returns where each group of these sizes begins; the last entry is the length of all of them.
+
+    Examples
+    --------
+    >>> starts([2, 0, 3]).tolist(), starts([]).tolist()
+    ([0, 2, 2, 5], [0])
+    """
+    return np.append(0, np.cumsum(sizes)).astype(np.int64)
+
+
+def starts_of(groups: Iterable[Sized]) -> Ints:
+    """Returns where each group begins; the last entry is the length of all of them."""
+    return starts([len(group) for group in groups])
+
+
+def flat(groups: Iterable[Sequence[Any]]) -> Ints:
+    """Returns the integers of all groups."""
+    return np.array([item for group in groups for item in group], dtype=np.int64)
+
+
+def grouped(groups: Sequence[Sequence[Any]]) -> tuple[Ints, Ints]:
+    """Returns both :func:`starts_of` and :func:`flat`."""
+    return starts_of(groups), flat(groups)
