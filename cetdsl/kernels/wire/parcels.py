@@ -37,10 +37,8 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 #: Each key sets one of so many bits, and one, by its hash: those of Spark's bitmaps, in the same order.
 _KEY_BITS = np.uint64(8 * 4096 - 1)
 _NUMBERS = pa.list_(pa.int64())
-#: Spark compresses what it shuffles, and what it holds in state lies there as it came.
-_IN_SHUFFLE = pa.ipc.IpcWriteOptions()
+#: To hand a buffer of a few kilobytes to another thread takes as long as to pack or to unpack it.
 _IN_STATE = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-#: To hand a buffer of a few kilobytes to another thread takes as long as to unpack it.
 _OUT_OF_STATE = pa.ipc.IpcReadOptions(use_threads=False)
 #: What ends a stream in Arrow's format.
 _END = b"\xff\xff\xff\xff\0\0\0\0"
@@ -77,8 +75,7 @@ def parcel_stream(
             order, lows, highs = _pieces(number, numbers, packed, parcel_bytes)
             buckets = [column[order[lows]] for column in (first, last)]
         moved, counts = one_batch(packed.take(from_numpy(order))), highs - lows
-        options = _IN_SHUFFLE if spec.buckets is None else _IN_STATE
-        bodies = _packed(moved, zip(lows.tolist(), counts.tolist(), strict=True), options)
+        bodies = _packed(moved, zip(lows.tolist(), counts.tolist(), strict=True), spec.buckets is not None)
         shares = np.array(spec.shares, dtype=np.int32)[place[order[lows]]]
         columns = [from_numpy(shares), *map(from_numpy, buckets), from_bytes(bodies, pa.binary())]
         if buckets:
@@ -163,26 +160,35 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([as_array(column) for column in rows.columns], schema=rows.schema)
 
 
-def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]], options: pa.ipc.IpcWriteOptions) -> list[bytes]:
+def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]], in_state: bool) -> list[bytes]:
     """Returns parcels of pieces of some events, by their first ones and lengths: each is a stream in Arrow's format.
 
-    One writer writes all of them: one for each would take most of the time for what they all begin with.
+    A writer of such streams would take most of the time for what they all begin with. Those that a stream keeps in
+    state are compressed; Spark does so itself with what it shuffles.
     """
-    head, sink, bodies = events.schema.serialize().to_pybytes(), pa.BufferOutputStream(), list[int]()
-    with pa.ipc.new_stream(sink, events.schema, options=options) as writer:
-        writer.write_batch(events.slice(0, 0))  # what they begin with is written with the first batch
-        for piece in pieces:
-            bodies.append(sink.tell())
-            writer.write_batch(events.slice(*piece))
-        bodies.append(sink.tell())
+    head = events.schema.serialize().to_pybytes()
+    parts = (events.slice(*piece) for piece in pieces)
+    messages = _compressed(events.schema, parts) if in_state else (memoryview(part.serialize()) for part in parts)
+    return [b"".join((head, message, _END)) for message in messages]
+
+
+def _compressed(schema: pa.Schema, parts: Iterable[pa.RecordBatch]) -> list[memoryview]:
+    """Returns the message of each part, as one writer writes them all."""
+    sink, begins = pa.BufferOutputStream(), list[int]()
+    with pa.ipc.new_stream(sink, schema, options=_IN_STATE) as writer:
+        writer.write_batch(pa.RecordBatch.from_pylist([], schema))  # the schema is written with the first batch
+        for part in parts:
+            begins.append(sink.tell())
+            writer.write_batch(part)
+        begins.append(sink.tell())
     written = memoryview(sink.getvalue())
-    return [b"".join((head, written[low:high], _END)) for low, high in pairwise(bodies)]
+    return [written[low:high] for low, high in pairwise(begins)]
 
 
 def merged(parcels: Sequence[bytes]) -> bytes:
     """Returns one parcel of the events of some, for a stream's state."""
     events = one_batch(pa.Table.from_batches([of_state(pa.py_buffer(parcel)) for parcel in parcels]))
-    [parcel] = _packed(events, [(0, events.num_rows)], _IN_STATE)
+    [parcel] = _packed(events, [(0, events.num_rows)], in_state=True)
     return parcel
 
 
