@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -86,11 +85,11 @@ def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: Dat
 
 
 def packed_panes(windowing: Windowing, shares: int, time: int) -> ParcelSpec:
-    """Returns how a worker packs the panes of windows by their shares, which stand first; of one it knows the ``time``.
+    """Returns how a worker packs the panes of windows by the numbers of their shares, which are the first column.
 
-    That is the position of the number of a pane, and of the slide that it is.
+    ``time`` is the position of the column with the number of a pane, which counts slides from the epoch.
     """
-    buckets = attrs.evolve(_buckets_of_panes(windowing), time=time)
+    buckets = _buckets_of_panes(windowing, time)
     return ParcelSpec(share_numbers(shares), by_share=True, left_out=1, buckets=buckets, by_window=True)
 
 
@@ -102,9 +101,9 @@ def gathered_panes(panes: DataFrame, windowing: Windowing, asked: object) -> Dat
     return given_by_window(panes, _buckets_of_panes(windowing), repr((windowing, asked)))
 
 
-def _buckets_of_panes(windowing: Windowing) -> BucketsOfTime:
+def _buckets_of_panes(windowing: Windowing, time: int = 0) -> BucketsOfTime:
     begin, end = needed_by_bucket(windowing, looks_back=False)
-    return BucketsOfTime(0, 0, windowing.cut, begin, end, unit=windowing.slide)
+    return BucketsOfTime(time, 0, windowing.cut, begin, end, unit=windowing.slide)
 
 
 def _together(

@@ -82,7 +82,7 @@ def parcel_stream(
             columns.append(from_numpy(counts))
             if spec.by_window:
                 columns.append(_numbers(spec, shares, buckets, bodies))
-            if not spec.by_share:
+            if hashes is not None:
                 _count(tally, buckets, counts)
                 keys[_scattered(hashes) & _KEY_BITS] = True
         yield columns
@@ -104,12 +104,12 @@ def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[
         yield pa.Table.from_batches(waiting)
 
 
-def _places(spec: ParcelSpec, events: pa.Table) -> tuple[Ints, NDArray[np.uint64]]:
-    """Returns which of the shares each event belongs to, and a hash of its keys, or of its share if that is given."""
+def _places(spec: ParcelSpec, events: pa.Table) -> tuple[Ints, NDArray[np.uint64] | None]:
+    """Returns which of the shares each event belongs to, and a hash of its keys unless it comes with its share."""
     if spec.by_share:
         share, shares = integers(as_array(events.column(0))), np.array(spec.shares)
         order = np.argsort(shares)
-        return order[np.searchsorted(shares, share, sorter=order)], share.view(np.uint64)
+        return order[np.searchsorted(shares, share, sorter=order)], None
     hashes = _hashes(spec, events)
     return (((hashes & _LOW) * np.uint64(len(spec.shares))) >> _HALF).astype(np.int64), hashes
 
