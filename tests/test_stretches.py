@@ -31,7 +31,7 @@ from cetdsl.pattern.query import Query, Returned, Window
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.planner import plan_aggregate
-from cetdsl.planning.strategies.panes import SOME_BYTES, panes, stretches
+from cetdsl.planning.strategies.panes import SOME_BYTES, stretches
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, compile_sides
 from cetdsl.rewrite import rewrite
 
@@ -54,7 +54,10 @@ class StretchesWorker(Worker):
             raise UnsupportedQuery(plan.reason)
         (built,) = (operator for operator in plan.walk() if isinstance(operator, BuildStretches))
         spec = self._typed(plan.spec, built.values)
-        events = pa.Table.from_batches(list(self.batches(plan.source, plan.compiled, spec, built.values)))
+        batches = list(self.batches(plan.source, plan.compiled, spec, built.values, 2**20))
+        if not batches:
+            return {}, set(), set()
+        events = pa.Table.from_batches(batches)
         events = self._with_parts(spec, events, cut)
         added = [name for name in (SHARE, BUCKET) if name in events.column_names]
         spec = attrs.evolve(spec, layout=attrs.evolve(spec.layout, columns=(*spec.layout.columns, *added)))
@@ -67,8 +70,8 @@ class StretchesWorker(Worker):
             ranks = [numbers[key] for key in _keys(read, keys)]
             files = read.column(SHARE).to_pylist()
             order = sorted(range(len(ranks)), key=lambda at: (ranks[at], files[at]))
-            batches = read.take(order).select(list(spec.layout.columns)).to_batches(max_chunksize=batch)
-            rows += rows_of(stretch_stream(spec, iter(batches), chunk_events))
+            in_task = read.take(order).select(list(spec.layout.columns)).to_batches(max_chunksize=batch)
+            rows += rows_of(stretch_stream(spec, iter(in_task), chunk_events))
         sorted_rows = sorted_batches(rows, spec.layout.keys + 2, batch)
         found = rows_of(stretched_window_stream(spec, sorted_rows, chunk_events))
         mixed = {_key(row[1 : 1 + len(keys)]) for row in found if row[0].as_py()}
@@ -149,7 +152,8 @@ def test_generated(how: str) -> None:
             if expected is None:
                 expected = reference.aggregate(query, rows, aggregates, tie_break=case.tie_break)
                 compared, overlapping = compared + 1, overlapping + bool(mixed)
-            assert mixed == must, unparse(query)
+            # Small chunks cut stretches, some of which no longer overlap.
+            assert mixed == must if chunk_events > len(rows) else mixed <= must, unparse(query)
             if query.partition_by and mixed:
                 continue  # a group without some of its partitions
             left = {place: values for place, values in expected.items() if place[0] not in mixed}
@@ -194,13 +198,12 @@ def test_when_tasks_multiply_what_they_read() -> None:
     assert isinstance(asked.plan.instead, Propagate)
     rising = plan_of("PATTERN B+ WHERE NEXT(B).x > B.x GROUP BY k", INPUT)
     assert rising.strategy == "kernel"
-    assert dict(rising.declined)["panes"] == "adjacent, pairwise or aggregate predicates compare events with each other"
+    assert rising.unused == "sort='input': adjacent, pairwise or aggregate predicates compare events with each other"
+    assert asked.unused is None
     largest, _ = rewrite(analyse(parse("RETURN MAX(B.x) PATTERN B+ GROUP BY k"), SCHEMA, Binding("t")))
     largest = attrs.evolve(largest, sort=AskedSort(INPUT))
-    request = AggregateRequest(largest, (("n", largest.query.returning[0].aggregate),), "log2", compile_sides(largest))
-    declined = panes(request)
-    assert isinstance(declined, Declined)
-    assert declined.reason.endswith("not as read: tasks do not share the ranks of extremes: MAX")
+    decision = plan_aggregate(largest, (("n", largest.query.returning[0].aggregate),), "log2")
+    assert decision.unused == "sort='input': tasks do not share the ranks of extremes: MAX"
 
 
 # --------------------------------------------------------------------------------------------------------- on Spark
@@ -269,7 +272,8 @@ def test_events_in_order_are_read_once(spark: Any, name: str) -> None:
         )  # fmt: skip
         return df.mapInArrow(counted, df.schema)
 
-    for out_of_place, most in ((False, 400), (True, 800)):
+    # Ranges of time, of the only group, take a sample first.
+    for out_of_place, most in ((False, 400), (True, 1_200 if name == "one group" else 800)):
         df = events(out_of_place)
         expected, _ = answer(df, QUERIES[name], sort="kernel")
         read.value = 0
@@ -295,6 +299,6 @@ def test_of_no_events(spark: Any) -> None:
 def test_a_condition_that_is_a_column(spark: Any) -> None:
     """It refers to the DataFrame itself, which cannot be read once more without it."""
     df = spark.createDataFrame([(1, "A", 1), (2, "B", 5)], "t int, type string, x int")
-    bound = cet.pattern(df, cet.seq(cet.event("A"), cet.kleene(cet.event("B").where(df.x > 2))), time="t", sort="input")
+    bound = cet.pattern(df, cet.seq(cet.event("A"), cet.kleene(cet.event("B", df.x > 2))), time="t", sort="input")
     assert [row[0] for row in bound.count_trends().collect()] == [1]
     assert "a condition is a column of this DataFrame" in bound.explain("physical").text

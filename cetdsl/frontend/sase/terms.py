@@ -1,8 +1,8 @@
 """Parse actions that build terms and predicates.
 
 An expression is read as a flat chain of operands and operators, which :class:`_Chain` then builds by precedence: this
-keeps the grammar free of backtracking and its nesting shallow. An action is called by pyparsing, with the text, the place
-in it and the tokens of its rule.
+keeps the grammar free of backtracking and its nesting shallow. An action is called by pyparsing, with the text, the
+place in it and the tokens of its rule.
 """
 
 from __future__ import annotations

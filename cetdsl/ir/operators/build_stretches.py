@@ -25,6 +25,7 @@ class BuildStretches(Carry):
 
     def steps(self) -> tuple[Step, ...]:
         size = len(self.compiled.machine.variables) + 1
-        each = "stretch of a key" if self.spec.query.windowing.kind == WHOLE else "stretch of a key and pane"
+        of = [*(["key"] if self.source.keys else []), *(["pane"] if self.spec.query.windowing.kind != WHOLE else [])]
+        each = f"stretch of a {' and '.join(of)}" if of else "stretch"
         label = f"kernel: one matrix per {each}, before anything is sent"
         return (Step(label, (f"{size} x {size}, for each:", *self.carried)),)

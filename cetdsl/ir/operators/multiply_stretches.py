@@ -24,8 +24,10 @@ class MultiplyStretches(Unary):
         return (PanesInOrder(in_stretches=True),)
 
     def steps(self) -> tuple[Step, ...]:
-        each = "each key" if self.source.windowing.kind == WHOLE else "each window"
-        return (Step(f"kernel: multiply the stretches of {each} in order of time"),)
+        of_each = " of each key" if self.source.keys else ""
+        if self.source.windowing.kind != WHOLE:
+            of_each = " of each window"
+        return (Step(f"kernel: multiply the stretches{of_each} in order of time"),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return ("linear in the events, besides sorting them where they are read",)

@@ -138,7 +138,8 @@ def _products(part: Part, matrices: Matrices, owner: Ints) -> Matrices:
     if not part.whole or matrices.dtype == object:
         return multiply_neighbours(matrices, owner)
     # Every matrix counts each way to stay where one is, so that no product on the way is larger than the last one.
-    bound = multiply_neighbours(np.abs(matrices), owner)
+    with np.errstate(over="ignore", invalid="ignore"):
+        bound = multiply_neighbours(np.abs(matrices), owner)
     if (bound <= EXACT_DOUBLE).all():
         return multiply_neighbours(matrices, owner) if (matrices < 0).any() else bound
     return multiply_neighbours(matrices.astype(np.int64).astype(object), owner)
@@ -156,7 +157,7 @@ def _nothing(spec: KernelSpec, chunk: Chunk, rows: int) -> list[pa.Array]:
 
 
 def _flags(value: bool, rows: int) -> pa.Array:
-    return from_numpy(np.full(rows, value))
+    return pa.array(np.full(rows, value))
 
 
 def _zeros(rows: int) -> pa.Array:

@@ -6,8 +6,6 @@ anything is shuffled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import attrs
 
 from cetdsl.analysis.types import TypeCheck, decimal_digits
@@ -47,6 +45,8 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, sourc
 MANY_BYTES = 1 << 26
 #: From so many bytes of events of the only group on, cores that share the work make up for a plan of more stages.
 SOME_BYTES = 1 << 23
+#: The fields of an operator that makes matrices.
+_Carried = tuple[Scan, KernelSpec, tuple[Expr, ...]]
 
 
 def panes(request: AggregateRequest) -> Operator | Declined:
@@ -56,11 +56,7 @@ def panes(request: AggregateRequest) -> Operator | Declined:
         return plan
     instead = kernel(request) if isinstance(plan, Declined) else plan
     found = instead if isinstance(instead, Declined) else stretches(request, instead)
-    if not isinstance(found, Declined):
-        return found
-    if isinstance(plan, Declined) and request.resolved.sort.by == INPUT and found.reason != plan.reason:
-        return Declined(f"{plan.reason}; not as read: {found.reason}")
-    return plan
+    return plan if isinstance(found, Declined) else found
 
 
 def _is_in_stretches(request: AggregateRequest) -> bool:
@@ -80,24 +76,23 @@ def _is_in_stretches(request: AggregateRequest) -> bool:
 
 def stretches(request: AggregateRequest, instead: Operator) -> Operator | Declined:
     """Multiplies what each task reads of a key; a key of which tasks read by turns is answered as by ``instead``."""
-    source = source_of(request.resolved)
-    if any(isinstance(node, SparkColumn) for node in _conditions(request)):
-        return Declined("a condition is a column of this DataFrame, which cannot be read once more without it")
-    found = _carried(request, attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0)), in_ranges=True)
+    found = multiplied_as_read(request)
     if isinstance(found, Declined):
         return found
     plan = MultiplyStretches(BuildStretches(*found))
     return merged(ReadAgain(plan, instead=exchanged(instead.child if isinstance(instead, Merge) else instead)))
 
 
-def _conditions(request: AggregateRequest) -> Iterator[Expr]:
-    """Yields all terms that are evaluated of single events."""
-    compiled = request.compiled[0]
-    terms = [condition for _, condition in compiled.variables if condition is not None]
-    for _, aggregate in request.aggregates:
-        terms += [aggregate]
-    for term in terms:
-        yield from term.walk()
+def multiplied_as_read(request: AggregateRequest) -> _Carried | Declined:
+    """Returns what the matrices of stretches carry."""
+    source = source_of(request.resolved)
+    if source.is_stream:
+        return Declined("the events of a stream come one micro-batch after the other")
+    conditions = (condition for _, condition in request.compiled[0].variables if condition is not None)
+    if any(isinstance(node, SparkColumn) for condition in conditions for node in condition.walk()):
+        return Declined("a condition is a column of this DataFrame, whose events could not be read once more")
+    whole = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
+    return _carried(request, whole, in_ranges=True)
 
 
 def of_shuffled(request: AggregateRequest) -> Operator | Declined:
@@ -165,13 +160,8 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
     return found if isinstance(found, Declined) else merged(MultiplyPanes(BuildPanes(*found)))
 
 
-def _carried(
-    request: AggregateRequest, source: Source, in_ranges: bool
-) -> tuple[Scan, KernelSpec, tuple[Expr, ...]] | Declined:
-    """Returns what matrices of events carry, which tasks make apart; without windows, of ranges of time.
-
-    These are the fields of the operator that makes them.
-    """
+def _carried(request: AggregateRequest, source: Source, in_ranges: bool) -> _Carried | Declined:
+    """Returns what matrices of events carry, which tasks make apart; without windows, of ranges of time."""
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")
     compiled = request.compiled[0]
