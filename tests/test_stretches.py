@@ -11,6 +11,7 @@ import generators
 import pyarrow as pa
 import pytest
 import reference
+import test_engines
 from modes import more_on_classic
 from test_engines import SIMPLE, agrees
 from test_kernel_aggregate import CUTTING, NUMBERS, SCHEMA, Worker, by_case, rows_at, rows_of, sorted_batches
@@ -31,11 +32,10 @@ from cetdsl.pattern.query import Query, Returned, Window
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.planner import plan_aggregate
+from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.panes import SOME_BYTES, stretches
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, compile_sides
 from cetdsl.rewrite import rewrite
-
-pytestmark = pytest.mark.simple_plans
 
 FEATURES = attrs.evolve(SIMPLE, partition=True, returned_strings=False)
 #: No windows at all, and such that overlap, lie side by side, and lie apart; 0: none.
@@ -181,8 +181,7 @@ def test_counts_of_any_size(number: str, chunk: int) -> None:
 
 
 def plan_of(text: str, sort: str = "auto", size: int | None = None, number: str = "log2") -> Any:
-    resolved, _ = rewrite(analyse(parse(text), SCHEMA, Binding("t")))
-    resolved = attrs.evolve(resolved, sort=AskedSort(sort))
+    resolved, _ = rewrite(analyse(parse(text), SCHEMA, Binding("t", sort=AskedSort(sort))))
     return plan_aggregate(resolved, (("n", Aggregate("count")),), number, bytes_read=lambda: size)
 
 
@@ -192,6 +191,10 @@ def test_when_tasks_multiply_what_they_read() -> None:
     assert isinstance(plan_of(lone).plan, ReadAgain), "nobody knows how many"
     for text, sort, size in ((lone, "auto", SOME_BYTES - 1), (lone, "kernel", None), (keyed, "auto", None)):
         assert not any(isinstance(operator, ReadAgain) for operator in plan_of(text, sort, size).plan.walk())
+    without = AskedSort(adaptive=False)
+    resolved, _ = rewrite(analyse(parse(lone), SCHEMA, Binding("t", sort=without)))
+    plan = plan_aggregate(resolved, (("n", Aggregate("count")),), "log2").plan
+    assert not isinstance(plan, ReadAgain), "events would be read once more whether that is needed or not"
     asked = plan_of(keyed, INPUT)
     assert asked.strategy == "panes"
     assert isinstance(asked.plan, ReadAgain)
@@ -200,8 +203,8 @@ def test_when_tasks_multiply_what_they_read() -> None:
     assert rising.strategy == "kernel"
     assert rising.unused == "sort='input': adjacent, pairwise or aggregate predicates compare events with each other"
     assert asked.unused is None
-    largest, _ = rewrite(analyse(parse("RETURN MAX(B.x) PATTERN B+ GROUP BY k"), SCHEMA, Binding("t")))
-    largest = attrs.evolve(largest, sort=AskedSort(INPUT))
+    asked = Binding("t", sort=AskedSort(INPUT))
+    largest, _ = rewrite(analyse(parse("RETURN MAX(B.x) PATTERN B+ GROUP BY k"), SCHEMA, asked))
     decision = plan_aggregate(largest, (("n", largest.query.returning[0].aggregate),), "log2")
     assert decision.unused == "sort='input': tasks do not share the ranks of extremes: MAX"
 
@@ -241,6 +244,7 @@ def answer(df: Any, query: str, **asked: Any) -> Any:
     return sorted(tuple(map(str, row)) for row in rows), bound.explain("physical", number="string").text
 
 
+@pytest.mark.simple_plans
 @pytest.mark.parametrize("name", more_on_classic("partitions", "no windows", "tumbling", "overlapping", "one group"))
 def test_on_spark(events: Any, name: str) -> None:
     """Files in order, in whatever order tasks read them; events of tasks by chance; and of unknown files."""
@@ -279,6 +283,26 @@ def test_events_in_order_are_read_once(spark: Any, name: str) -> None:
         read.value = 0
         assert answer(df, QUERIES[name], sort="input")[0] == expected
         assert read.value == most
+
+
+@pytest.fixture(scope="module")
+def judge(spark: Any) -> test_engines.Judge:
+    return test_engines.judge_of(spark, generators.stacked(4_000, test_engines.STREAMS))
+
+
+@pytest.mark.classic
+@pytest.mark.simple_plans
+@pytest.mark.parametrize("seed", range(6))
+def test_generated_on_spark(judge: test_engines.Judge, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks that read all groups by turns, and groups of few events that one task reads."""
+
+    def by_stretches(request: AggregateRequest) -> Any:
+        return stretches(request, kernel(request))
+
+    monkeypatch.setattr(test_engines, "STRATEGIES", {"stretches": by_stretches})
+    case = generators.random_case(670_000 + seed, FEATURES)
+    query = suited(case.query, seed)
+    assert judge.judge(query, case.tie_break, NUMBERS[seed % 4]) == {"stretches"}
 
 
 def test_bad_times(spark: Any) -> None:

@@ -9,6 +9,7 @@ from cetdsl.frontend.memory import parse_memory
 from cetdsl.ir.sorting import AUTO, SORT_MEMORY, SORTERS, AskedSort
 
 _SORT, _MEMORY = "cetdsl.sort", "cetdsl.sort.memory"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 def asked_sort(session: SparkSession, sort: str | None, memory: str | int | None) -> AskedSort:
@@ -18,4 +19,4 @@ def asked_sort(session: SparkSession, sort: str | None, memory: str | int | None
         said = f"sort={shown(by)}" if sort is not None else f"the session's setting {_SORT}={shown(by)}"
         raise InvalidNode(f"{said} is unknown", hint=f"use {', '.join(map(repr, SORTERS[:-1]))} or {SORTERS[-1]!r}")
     amount = session.conf.get(_MEMORY, None) or SORT_MEMORY if memory is None else memory
-    return AskedSort(by, parse_memory(amount))
+    return AskedSort(by, parse_memory(amount), session.conf.get(_ADAPTIVE, "true") == "true")

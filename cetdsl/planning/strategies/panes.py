@@ -68,7 +68,7 @@ def _is_in_stretches(request: AggregateRequest) -> bool:
     source = source_of(request.resolved)
     if source.is_stream or source.sort.by != AUTO:
         return source.sort.by == INPUT and not source.is_stream
-    if source.keys or source.windowing.kind != WHOLE:
+    if source.keys or source.windowing.kind != WHOLE or not source.sort.adaptive:
         return False
     size = request.bytes_read()
     return size is None or size >= SOME_BYTES
