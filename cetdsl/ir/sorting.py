@@ -57,7 +57,7 @@ class RowOrder:
 class AskedSort:
     """The sorter that is asked for, one of :data:`SORTERS`, and the bytes of events that the kernel may hold.
 
-    ``adaptive`` says whether Spark plans anew when it knows the rows of a stage, and reads nothing for a join with none.
+    ``adaptive`` says whether Spark plans anew when it knows the rows of a stage, and then drops a join with none.
     """
 
     by: str = AUTO
