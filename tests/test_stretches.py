@@ -45,8 +45,14 @@ WINDOWS = ((0, 0), (6, 2), (5, 3), (4, 4), (3, 5), (7, 1))
 class StretchesWorker(Worker):
     """A query by stretches, as workers see it: each event is read by one of several tasks, from one of two files."""
 
-    def told(self, number: str, cut: Any, chunk_events: int = 2**20, batch: int = 2**20) -> tuple[Any, Any, Any]:
-        """The answers without those of keys whose stretches overlap, these keys, and those that must be."""
+    def told(
+        self, number: str, cut: Any, chunk_events: int = 2**20, batch: int = 2**20, memory: int = 0
+    ) -> tuple[Any, Any, Any]:
+        """The answers without those of keys whose stretches overlap, these keys, and those that must be.
+
+        Events come to the kernel as Spark sorts them or, if it has some bytes of memory for that, as they are read: in
+        order of time within a file.
+        """
         aggregates = tuple((item.output_name, item.aggregate) for item in self.resolved.query.returning)
         request = AggregateRequest(self.resolved, aggregates, number, compile_sides(self.resolved))
         plan = stretches(request, Scan(None, request.compiled[0]))
@@ -67,11 +73,13 @@ class StretchesWorker(Worker):
             read = events.filter(pa.compute.equal(events.column("task"), task))
             # Events of a key are in order; those of its other file go behind.
             numbers = {key: n for n, key in enumerate(dict.fromkeys(_keys(read, keys)))}
-            ranks = [numbers[key] for key in _keys(read, keys)]
-            files = read.column(SHARE).to_pylist()
-            order = sorted(range(len(ranks)), key=lambda at: (ranks[at], files[at]))
+            files, times = read.column(SHARE).to_pylist(), read.column("t").to_pylist()
+            ranks = times if memory else [numbers[key] for key in _keys(read, keys)]
+            places = list(zip(files, ranks, strict=True)) if memory else list(zip(ranks, files, strict=True))
+            order = sorted(range(len(places)), key=places.__getitem__)
             in_task = read.take(order).select(list(spec.layout.columns)).to_batches(max_chunksize=batch)
-            rows += rows_of(stretch_stream(spec, iter(in_task), chunk_events))
+            asked = attrs.evolve(spec, layout=attrs.evolve(spec.layout, sort_memory=memory))
+            rows += rows_of(stretch_stream(asked, iter(in_task), chunk_events))
         sorted_rows = sorted_batches(rows, spec.layout.keys + 2, batch)
         found = rows_of(stretched_window_stream(spec, sorted_rows, chunk_events))
         mixed = {_key(row[1 : 1 + len(keys)]) for row in found if row[0].as_py()}
@@ -142,10 +150,11 @@ def test_generated(how: str) -> None:
             return {"by time": (by_time, 0), "by file": (by_time // 2, by_time), "by chance": places[at]}[how]
 
         expected = None
-        for chunk_events, batch in CUTTING:
+        for turn, (chunk_events, batch) in enumerate(CUTTING):
+            memory = ((0, 1, 300), (2**30, 0, 1))[seed % 2][turn]
             try:
                 answers, mixed, must = StretchesWorker(query, rows, case.tie_break).told(
-                    number, cut, chunk_events, batch
+                    number, cut, chunk_events, batch, memory
                 )
             except UnsupportedQuery:
                 break

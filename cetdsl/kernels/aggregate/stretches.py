@@ -9,6 +9,8 @@ those of a key together finds out: it answers the key, or says that its stretche
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import attrs
@@ -16,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
-from cetdsl.ir.layout import BUCKET, FIRST, KEY, LAST, of_stretches
+from cetdsl.ir.layout import BUCKET, FIRST, KEY, LAST, SHARE, TIME, RowLayout, of_stretches
+from cetdsl.ir.sorting import UNLIMITED
 from cetdsl.ir.windowing import SPAN, Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import cover_of, window_accumulators
 from cetdsl.kernels.aggregate.matrices import (
@@ -44,14 +47,16 @@ from cetdsl.kernels.numbers.ladder import EXACT_DOUBLE
 from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.kernels.wire.chunks import Chunk, ChunkReader, Columns, by_chunks, refusing_too_large
 from cetdsl.kernels.wire.columns import from_numpy, integers
+from cetdsl.kernels.wire.order import in_order, order_of
 
 
 def stretch_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Columns:
-    """Yields a row per key, pane and stretch of a task's events, which are sorted by key, part of a file and time.
+    """Yields a row per key, pane and stretch of a task's events.
 
     The columns are those of :func:`~cetdsl.ir.layout.of_stretches`. A stretch ends where its part of a file, its pane,
-    or a call of the kernel does, which gets as many events as their matrices allow unless ``chunk_events`` says how
-    many; so no stretch is too long for a worker. Simultaneous events of a part are never in two of them.
+    the events that are sorted together, or a call of the kernel do, which gets as many events as their matrices allow
+    unless ``chunk_events`` says how many; so no stretch is too long for a worker. Simultaneous events that are read one
+    after the other are never in two of them.
     """
     transitions = lay_out_transitions(spec.query.machine)
     keys = len(spec.layout.all_of(KEY))
@@ -67,8 +72,84 @@ def stretch_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_ev
             yield [*columns, panes, from_numpy(events.time[begin]), from_numpy(events.time[last]), *matrices]
 
     # A span of no length keeps the last instant of a chunk, which may go on, for the next one.
-    reading = spec.with_query(windowing=Windowing(SPAN))
-    return by_chunks(reading, batches, chunk_events or chunk_of_events(spec, transitions), stretches)
+    layout, at_once = spec.layout, chunk_events or chunk_of_events(spec, transitions)
+    if layout.sort_memory:
+        columns = tuple(name for name in layout.columns if name != SHARE)
+        layout = attrs.evolve(layout, columns=columns, sort_memory=0)
+    reading = attrs.evolve(spec.with_query(windowing=Windowing(SPAN)), layout=layout)
+    for part in _sorted_parts(spec.layout, layout, batches) if spec.layout.sort_memory else (batches,):
+        yield from by_chunks(reading, part, at_once, stretches)
+
+
+def _sorted_parts(
+    layout: RowLayout, of_file: RowLayout, batches: Iterator[pa.RecordBatch]
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Yields a task's events, sorted, in parts: of one file, of which a column tells in ``layout`` alone.
+
+    A part has as many bytes as may be held, about, and needs no other, so that none is written to disk. Panes need not
+    be sorted by, as they rise with time.
+    """
+    keys = tuple(map(of_file.position, of_file.all_of(KEY)))
+    order = attrs.evolve(order_of(of_file), keys=keys, memory=UNLIMITED)
+    for part in _parts(layout, of_file, batches):
+        yield in_order(order, part)
+
+
+def _parts(
+    layout: RowLayout, of_file: RowLayout, batches: Iterator[pa.RecordBatch]
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Yields the parts; if events come in order of time, those of one instant are in one part."""
+    for _, pieces in groupby(_by_file(layout, batches), itemgetter(0)):
+        waiting, held, most = list[pa.RecordBatch](), 0, layout.sort_memory
+        for _, batch in pieces:
+            waiting.append(batch)
+            held += batch.nbytes
+            if held > most:
+                waiting, instant = _without_last_instant(of_file, waiting)
+                if waiting:
+                    yield _given_away(waiting)
+                held = sum(batch.nbytes for batch in instant)
+                waiting, most = instant, max(layout.sort_memory, 2 * held)
+        yield _given_away(waiting)
+
+
+def _by_file(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields batches with the number of the part of a file that they are read from, which is their column no longer."""
+    for batch in batches:
+        if not layout.has(SHARE):
+            yield 0, batch
+        elif batch.num_rows:
+            place = layout.position(SHARE)
+            file = integers(batch.column(place))
+            batch = batch.select([n for n in range(batch.num_columns) if n != place])
+            starts = np.flatnonzero(changes(file))
+            for low, high in zip(starts, np.append(starts[1:], len(file)), strict=True):
+                yield int(file[low]), batch.slice(low, high - low)
+
+
+def _without_last_instant(
+    layout: RowLayout, batches: list[pa.RecordBatch]
+) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    """Returns the rows without the last ones that have one time, and these."""
+    last = None
+    for number in reversed(range(len(batches))):
+        batch = batches[number]
+        if not batch.num_rows:
+            continue
+        time = integers(batch.column(layout.position(TIME))) >> layout.encoding.bits
+        last = time[-1] if last is None else last
+        others = np.flatnonzero(time != last)
+        if len(others):
+            cut = int(others[-1]) + 1
+            return [*batches[:number], batch.slice(0, cut)], [batch.slice(cut), *batches[number + 1 :]]
+    return [], batches
+
+
+def _given_away(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields batches, and holds none of those that have been."""
+    batches.reverse()
+    while batches:
+        yield batches.pop()
 
 
 class _Panes(NamedTuple):
