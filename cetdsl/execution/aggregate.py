@@ -143,7 +143,7 @@ def read_again(df: DataFrame, plan: ReadAgain) -> Rows:
     plan drops a join with no rows.
     """
     rows = execute(df, plan.child)
-    answers, keys = apart(rows.data, len(plan.source.keys))
+    answers, keys = apart(rows.data, len(plan.source.keys), bool(plan.source.window))
     instead = execute(only(df, rows.frame, keys), plan.instead)
     return instead.now(answers.toDF(*instead.data.columns).union(instead.data))
 

@@ -18,18 +18,20 @@ def told_of(keys: list[T.StructField], answers: T.StructType) -> T.StructType:
     return T.StructType([T.StructField(_OVERLAPS, T.BooleanType()), *keys, *answers.fields])
 
 
-def apart(told: DataFrame, keys: int) -> tuple[DataFrame, DataFrame]:
+def apart(told: DataFrame, keys: int, in_windows: bool) -> tuple[DataFrame, DataFrame]:
     """Returns the answers of the keys whose stretches do not overlap, and the other keys.
 
-    A key whose stretches overlap may have answers in windows where they do not.
+    A key whose stretches overlap may have answers ``in_windows`` where they do not.
     """
     names = numbered(KEY, keys)
     shown = [name for name in told.columns if name not in (_OVERLAPS, *names)]
     others = told.where(_OVERLAPS).select(
         F.lit(True).alias(f"{_OTHER}row"), *(F.col(n).alias(_OTHER + n) for n in names)
     )
-    equal = [F.col(name).eqNullSafe(F.col(_OTHER + name)) for name in names]
-    answered = told.where(f"NOT {_OVERLAPS}").join(F.broadcast(others), _all(equal), "left_anti")
+    answered = told.where(f"NOT {_OVERLAPS}")
+    if in_windows:
+        equal = [F.col(name).eqNullSafe(F.col(_OTHER + name)) for name in names]
+        answered = answered.join(F.broadcast(others), _all(equal), "left_anti")
     return answered.select(*shown), others
 
 
