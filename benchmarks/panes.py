@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from events import Events
-from measure import take_turns
+from measure import shuffled, take_turns
 from pyspark.sql import functions as F
 from races import AFTER_A, B, Result, Verdict, agree, child, count, count_by, decide, discard, floor, result
 
@@ -70,25 +70,43 @@ def in_order(events: Events, runs: int) -> Result:
             actions[name] = lambda answer=answer: discard(answer())
             verdicts.append(Verdict(name, name, f"floor, {place}", limit if "input" in how else None))
         rows = agree({how: answer() for how, answer in answers.items()})
-    return result("5 million events, 10,000 keys, double", take_turns(actions, runs), verdicts, **rows)
+    measured = take_turns(actions, runs)
+    planned, as_read = (
+        shuffled(events.spark, actions[f"SEQ(A, B+), files in order, {how}"]) for how in ("as planned", "sort='input'")
+    )
+    notes = [f"Of files in order {as_read:.1f} MB are shuffled, and as planned {planned:.1f} MB."]
+    return result("5 million events, 10,000 keys, double", measured, verdicts, notes=notes, **rows)
 
 
 def lone_group(events: Events, runs: int) -> Result:
-    """Counts over all events at once, as planned, by ranges of time and in one task."""
+    """Counts over all events at once: as planned, where they are read, by ranges of time, in one task."""
     df, query = events.month(1), cet.parse("PATTERN SEQ(A, B+)")
+    as_read = AskedSort(INPUT)
     ways = {
         "planned": lambda: count(df, query, "log2"),
+        "as read": lambda: count_by(df, query, "log2", panes, as_read),
         "ranges": lambda: count_by(df, query, "log2", any_panes),
         "one task": lambda: count_by(df, query, "log2", kernel),
     }
-    measured = take_turns({name: lambda way=way: discard(way()) for name, way in ways.items()}, runs)
+    mixed = events.scattered()
+    in_no_order = {
+        "as read, in no order": lambda: count_by(mixed, query, "log2", panes, as_read),
+        "one task, in no order": lambda: count_by(mixed, query, "log2", kernel),
+    }
+    actions = {name: lambda way=way: discard(way()) for name, way in {**ways, **in_no_order}.items()}
+    measured = take_turns(actions, runs)
     strategy = decide(df, query, "log2").strategy
     verdicts = [
-        Verdict(f"all events as one group, {strategy}, against one task", "planned", "one task", round(1 / 1.7, 3)),
-        Verdict(f"the same, {strategy}, against ranges of time", "planned", "ranges", 1.05),
+        Verdict("all events as one group, sort='input', against one task", "as read", "one task", round(1 / 1.7, 3)),
+        Verdict("the same, against ranges of time", "as read", "ranges", None),
         Verdict("the same by ranges of time, against one task", "ranges", "one task", None),
+        Verdict(f"the same as planned, {strategy}, against ranges of time", "planned", "ranges", 1.05),
+        Verdict(
+            "events in no order, sort='input', against one task", "as read, in no order", "one task, in no order", None
+        ),
     ]
     check = agree({name: way() for name, way in ways.items()})
+    agree({name: way() for name, way in in_no_order.items()})
     return result("5 million events without groups and windows; log2", measured, verdicts, **check)
 
 

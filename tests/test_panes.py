@@ -37,7 +37,6 @@ from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.operators import BuildPanes, Merge
-from cetdsl.ir.sorting import KERNEL, AskedSort
 from cetdsl.ir.windowing import SLIDING, WHOLE, Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import answers, cover_of, prefixes, suffixes
 from cetdsl.kernels.aggregate.evaluate import Evaluator
@@ -195,8 +194,8 @@ def test_generated_extremes(first: int) -> None:
 
 
 def lone_group(number: str, size: int | None) -> tuple[str, str]:
-    """The strategy that counts trends over all events of so many bytes, once shuffled, and why panes declined."""
-    resolved, _ = rewrite(analyse(parse("PATTERN SEQ(A, B+)"), SCHEMA, Binding("t", sort=AskedSort(KERNEL))))
+    """The strategy that counts trends over all events of so many bytes, and why panes declined."""
+    resolved, _ = rewrite(analyse(parse("PATTERN SEQ(A, B+)"), SCHEMA, Binding("t")))
     decision = plan_aggregate(resolved, (("n", Aggregate("count")),), number, bytes_read=lambda: size)
     return decision.strategy, dict(decision.declined).get("panes", "")
 

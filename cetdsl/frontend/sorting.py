@@ -9,12 +9,6 @@ from cetdsl.frontend.memory import parse_memory
 from cetdsl.ir.sorting import AUTO, SORT_MEMORY, SORTERS, AskedSort
 
 _SORT, _MEMORY = "cetdsl.sort", "cetdsl.sort.memory"
-_ADAPTIVE = "spark.sql.adaptive.enabled"
-
-
-def _is_adaptive(session: SparkSession) -> bool:
-    """Whether Spark plans anew when it knows the rows of a stage."""
-    return (session.conf.get(_ADAPTIVE, None) or "true").lower() == "true"
 
 
 def asked_sort(session: SparkSession, sort: str | None, memory: str | int | None) -> AskedSort:
@@ -24,4 +18,4 @@ def asked_sort(session: SparkSession, sort: str | None, memory: str | int | None
         said = f"sort={shown(by)}" if sort is not None else f"the session's setting {_SORT}={shown(by)}"
         raise InvalidNode(f"{said} is unknown", hint=f"use {', '.join(map(repr, SORTERS[:-1]))} or {SORTERS[-1]!r}")
     amount = session.conf.get(_MEMORY, None) or SORT_MEMORY if memory is None else memory
-    return AskedSort(by, parse_memory(amount), _is_adaptive(session))
+    return AskedSort(by, parse_memory(amount))

@@ -55,14 +55,10 @@ class RowOrder:
 
 @attrs.frozen
 class AskedSort:
-    """The sorter that is asked for, one of :data:`SORTERS`, and the bytes of events that the kernel may hold.
-
-    ``adaptive`` says whether Spark plans anew when it knows the rows of a stage, and then drops a join with none.
-    """
+    """The sorter that is asked for, one of :data:`SORTERS`, and the bytes of events that the kernel may hold."""
 
     by: str = AUTO
     memory: int = SORT_MEMORY
-    adaptive: bool = True
 
 
 #: Where nothing is asked for.

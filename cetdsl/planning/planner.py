@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import attrs
@@ -113,7 +112,7 @@ def plan_aggregate(
     declines, that is an error, :class:`NoPhysicalPlan`.
     """
     refuse_endless(resolved)
-    request = AggregateRequest(resolved, aggregates, number, compile_sides(resolved), cache(bytes_read))
+    request = AggregateRequest(resolved, aggregates, number, compile_sides(resolved), bytes_read)
     decision = _first_plan(request, strategies)
     return attrs.evolve(decision, unused=_input_in_vain(request, decision.plan))
 
