@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from events import Events
 from measure import shuffled, take_turns
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from races import AFTER_A, B, Result, Verdict, agree, child, count, count_by, decide, discard, floor, result
 
 import cetdsl as cet
-from cetdsl.ir.sorting import INPUT, AskedSort
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.strategies.panes import any_panes, panes
+from cetdsl.planning.strategies.panes import any_panes
 
 TUMBLE, SLIDE = (AFTER_A.within("1 day", slide=slide) for slide in ("1 day", "10 minutes"))
 EXTREMES = {"low": cet.min(B.price), "high": cet.max(B.price)}
@@ -63,7 +65,7 @@ def in_order(events: Events, runs: int) -> Result:
         actions[f"floor, {place}"] = floor(df, (F.col("type") == "B").cast("double"))
         answers = {
             "as planned": lambda df=df: count(df, AFTER_A, "double"),
-            "sort='input'": lambda df=df: count_by(df, AFTER_A, "double", panes, AskedSort(INPUT)),
+            "sort='input'": lambda df=df: as_read(df, AFTER_A, "double"),
         }
         for how, answer in answers.items():
             name = f"SEQ(A, B+), {place}, {how}"
@@ -71,26 +73,30 @@ def in_order(events: Events, runs: int) -> Result:
             verdicts.append(Verdict(name, name, f"floor, {place}", limit if "input" in how else None))
         rows = agree({how: answer() for how, answer in answers.items()})
     measured = take_turns(actions, runs)
-    planned, as_read = (
+    planned, read = (
         shuffled(events.spark, actions[f"SEQ(A, B+), files in order, {how}"]) for how in ("as planned", "sort='input'")
     )
-    notes = [f"Of files in order {as_read:.1f} MB are shuffled, and as planned {planned:.1f} MB."]
+    notes = [f"Of files in order {read:.1f} MB are shuffled, and as planned {planned:.1f} MB."]
     return result("5 million events, 10,000 keys, double", measured, verdicts, notes=notes, **rows)
+
+
+def as_read(df: DataFrame, query: Any, number: str) -> DataFrame:
+    """The count where events are said to come in order."""
+    return cet.pattern(df, query, time="time", sort="input").count_trends(number=number)
 
 
 def lone_group(events: Events, runs: int) -> Result:
     """Counts over all events at once: as planned, where they are read, by ranges of time, in one task."""
     df, query = events.month(1), cet.parse("PATTERN SEQ(A, B+)")
-    as_read = AskedSort(INPUT)
     ways = {
         "planned": lambda: count(df, query, "log2"),
-        "as read": lambda: count_by(df, query, "log2", panes, as_read),
+        "as read": lambda: as_read(df, query, "log2"),
         "ranges": lambda: count_by(df, query, "log2", any_panes),
         "one task": lambda: count_by(df, query, "log2", kernel),
     }
     mixed = events.scattered()
     in_no_order = {
-        "as read, in no order": lambda: count_by(mixed, query, "log2", panes, as_read),
+        "as read, in no order": lambda: as_read(mixed, query, "log2"),
         "one task, in no order": lambda: count_by(mixed, query, "log2", kernel),
     }
     actions = {name: lambda way=way: discard(way()) for name, way in {**ways, **in_no_order}.items()}
