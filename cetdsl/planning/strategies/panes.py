@@ -49,8 +49,8 @@ _Carried = tuple[Scan, KernelSpec, tuple[Expr, ...]]
 def panes(request: AggregateRequest) -> Operator | Declined:
     """Plans :func:`stretches` where the input is said to be in order, and else :func:`of_shuffled`.
 
-    Nobody knows before whether it is: five million events in no order take one and a half to three times as long if
-    they are read once more, and if they are in order nothing is saved for many keys but the shuffle.
+    Nobody knows before whether it is: events in no order take more than twice as long if they are read once more, and
+    if many keys are in order, nothing is saved but the shuffle.
     """
     plan = of_shuffled(request)
     if request.resolved.sort.by != INPUT:
