@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 _PROC = Path("/proc")
 _EVERY = 0.1  # seconds between looks at the workers
 _MEGABYTE = 1e6
@@ -141,6 +143,20 @@ def seconds(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
+
+
+def shuffled(spark: SparkSession, action: Callable[[], object]) -> float:
+    """The megabytes that the stages of an action write for shuffles, as classic Spark counts them."""
+    context: Any = spark.sparkContext
+    store, no_quantiles = context._jsc.sc().statusStore(), context._gateway.new_array(context._jvm.double, 0)
+
+    def written() -> int:
+        stages = store.stageList(None, False, False, no_quantiles, None)
+        return sum(stages.apply(number).shuffleWriteBytes() for number in range(stages.size()))
+
+    before = written()
+    action()
+    return (written() - before) / _MEGABYTE
 
 
 def held(action: Callable[[], object]) -> int:

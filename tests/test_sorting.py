@@ -152,7 +152,8 @@ def test_arguments_and_settings(spark: Any) -> None:
         assert sorter(sort="kernel") == "by the kernel"
         spark.conf.set("cetdsl.sort", "java")
         with pytest.raises(
-            InvalidNode, match=r"setting cetdsl.sort='java' is unknown(.|\n)*'auto', 'kernel', 'spark' or 'runs'"
+            InvalidNode,
+            match=r"setting cetdsl.sort='java' is unknown(.|\n)*'auto', 'kernel', 'spark', 'runs' or 'input'",
         ):
             sorter()
     finally:

@@ -12,8 +12,9 @@ import pyparsing as pp
 import pytest
 
 from cetdsl.errors import CetdslError, ParseError
-from cetdsl.frontend import sase
-from cetdsl.frontend.sase import parse, parse_queries
+from cetdsl.frontend.sase import parse, parse_queries, reading
+from cetdsl.frontend.sase import tokens as tokens_of_text
+from cetdsl.frontend.sase.grammar import rules_for
 from cetdsl.pattern import spans
 from cetdsl.pattern.expressions import Role
 
@@ -30,9 +31,9 @@ LENGTHS, SECONDS = (32, 400, 4000), 0.02
 @cache
 def tokens() -> tuple[re.Pattern[str], ...]:
     """Every regular expression of the grammar, with and without comments, and those beside it."""
-    found = [sase._BLANK, sase._TOKEN, sase._NAMED, re.compile(spans._PART)]
+    found = [tokens_of_text._BLANK, tokens_of_text._TOKEN, reading._NAMED, re.compile(spans._PART)]
     for commented in (False, True):
-        rules = sase._grammar(commented=commented)
+        rules = rules_for(commented=commented)
         found += [rule.re for whole in (rules.query, rules.expression) for rule in every_rule(whole)]
     return tuple(dict.fromkeys(found))
 
@@ -64,7 +65,7 @@ def matched(token: re.Pattern[str], text: str) -> float:
 def test_the_grammar_is_walked() -> None:
     patterns = [token.pattern for token in tokens()]
     assert len(patterns) > 25
-    for part in (sase._COMMENT, sase._STRING, sase._QUOTED_NAME, sase._DIGITS):
+    for part in (tokens_of_text.COMMENT, tokens_of_text.STRING, tokens_of_text.QUOTED_NAME, tokens_of_text.DIGITS):
         assert any(part in pattern for pattern in patterns)
 
 
@@ -99,8 +100,8 @@ def test_texts_that_do_not_parse_are_refused_soon(text: str) -> None:
 
 def test_many_named_queries_are_each_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    plain = sase._read
-    monkeypatch.setattr(sase, "_read", lambda text, *more: (read.append(len(text)), plain(text, *more))[1])
+    plain = reading._read
+    monkeypatch.setattr(reading, "_read", lambda text, *more: (read.append(len(text)), plain(text, *more))[1])
     text = ";\n".join(f"NAME q{number}: PATTERN SEQ(A, B+)" for number in range(200))
     assert len(parse_queries(text)) == 200
     assert sum(read) <= len(text)

@@ -13,20 +13,24 @@ from cetdsl.execution.expressions import combine
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.parcels import PACKED_BY_WINDOW, shares_of_keys
 from cetdsl.execution.streams import packed_panes
+from cetdsl.execution.stretches import apart, only, told_of
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator, is_whole_in_rows
-from cetdsl.ir.layout import KEY, TIME, of_panes
+from cetdsl.ir.layout import KEY, TIME, RowLayout, of_panes, of_stretches
 from cetdsl.ir.operators import (
     BuildPanes,
+    BuildStretches,
     CountPaths,
     Merge,
     Messages,
     MultiplyPanes,
+    MultiplyStretches,
     Operator,
     PairCounts,
     PanesInPlace,
     Propagate,
+    ReadAgain,
     Sweep,
     Union,
 )
@@ -87,9 +91,23 @@ def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
         shares = shares_of_keys(df.sparkSession, plan.source.keys)
         packed = packed_panes(plan.source.windowing, shares, 1 + layout.position(TIME))
         return rows.now(map_stage(rows.data, "packed panes", PaneSpec(rows.spec, packed), PACKED_BY_WINDOW))
-    types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), T.LongType(), *kinds]
-    fields = [T.StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
-    return rows.mapped(plan, rows.spec, T.StructType(fields))
+    return rows.mapped(plan, rows.spec, _matrix_schema(rows, plan.source, layout, kinds))
+
+
+@runs(BuildStretches)
+def build_stretches(df: DataFrame, plan: BuildStretches) -> Rows:
+    """Gives a matrix per key, pane and stretch, and when that begins and ends, without a shuffle."""
+    rows = execute(df, plan.child)
+    kinds = _matrix_types(rows.spec)
+    schema = _matrix_schema(rows, plan.source, of_stretches(rows.spec.layout, len(kinds)), kinds)
+    return rows.mapped(plan, rows.spec, schema)
+
+
+def _matrix_schema(rows: Rows, source: Source, layout: RowLayout, kinds: list[T.DataType]) -> T.StructType:
+    """Returns the schema of matrices: keys, then whole numbers of time, then the matrices."""
+    keys = [field.dataType for field in rows.frame.key_fields(KEY, source.keys)]
+    types = [*keys, *[T.LongType()] * (len(layout.columns) - len(keys) - len(kinds)), *kinds]
+    return T.StructType([T.StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)])
 
 
 def _matrix_types(spec: KernelSpec) -> list[T.DataType]:
@@ -106,12 +124,41 @@ def merge(df: DataFrame, plan: Merge) -> Rows:
     return _answered(rows, plan, rows.spec.with_answer(partial=False), plan.groups)
 
 
+@runs(MultiplyStretches)
+def multiply_stretches(df: DataFrame, plan: MultiplyStretches) -> Rows:
+    """Gives the answer of a kernel, and which keys have none."""
+    rows = execute(df, plan.child)
+    if rows.spec.answer.partial:
+        answers = partial_schema(rows, plan.source)
+    else:
+        answers = _answer_schema(rows, rows.spec, plan.source.groups)
+    return rows.mapped(plan, rows.spec, told_of(rows.frame.key_fields(KEY, plan.source.keys), answers))
+
+
+@runs(ReadAgain)
+def read_again(df: DataFrame, plan: ReadAgain) -> Rows:
+    """Gives the answers of stretches, and of the keys that have none those of another plan over their events.
+
+    Spark finds out which keys these are before it reads their events, and reads nothing if there are none: an adaptive
+    plan drops a join with no rows.
+    """
+    rows = execute(df, plan.child)
+    answers, keys = apart(rows.data, len(plan.source.keys), bool(plan.source.window))
+    instead = execute(only(df, rows.frame, keys), plan.instead)
+    return instead.now(answers.toDF(*instead.data.columns).union(instead.data))
+
+
 def _answered(rows: Rows, plan: Operator, spec: KernelSpec, groups: tuple[str, ...]) -> Rows:
     """Renames the columns of a kernel's answer to those that the user knows."""
+    return rows.now(rows.mapped(plan, spec, _answer_schema(rows, spec, groups)).data.toDF(*plan.gives))
+
+
+def _answer_schema(rows: Rows, spec: KernelSpec, groups: tuple[str, ...]) -> T.StructType:
+    """Returns the schema of a kernel's answer."""
     fields = rows.frame.place_fields("g", groups)
     for number, output in enumerate(spec.answer.outputs):
         fields.append(T.StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
-    return rows.now(rows.mapped(plan, spec, T.StructType(fields)).data.toDF(*plan.gives))
+    return T.StructType(fields)
 
 
 def partial_schema(rows: Rows, source: Source) -> T.StructType:

@@ -26,6 +26,7 @@ from cetdsl.ir.layout import (
     CODE,
     EVENT,
     FINGERPRINT,
+    FIRST,
     KEY,
     KIND,
     LIST,
@@ -100,6 +101,8 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     elif needed.sorting.in_parcels:
         rows = exchange_parcels(rows, layout.columns, by)
         layout = attrs.evolve(layout, in_parcels=True)
+    elif needed.where_read:
+        rows = rows.sortWithinPartitions(*map(F.expr, order)) if order else rows
     elif not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
@@ -125,8 +128,12 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     terms = frame.keys()
     if shares:
         terms[SHARE] = frame.shares(share_numbers(shares))
+    if needed.where_read and (part := frame.part_of_file()):
+        terms[SHARE] = part
     if needed.keeping.whole:
         terms |= {BUCKET: f"c{len(frame.fields) - 2}", UNTIL: f"c{len(frame.fields) - 1}"}
+    elif needed.where_read and spec.query.windowing.kind == WHOLE:
+        pass  # all events are one pane
     elif needed.in_panes:
         terms[BUCKET] = frame.range_of_time(TIME_RANGES) if spec.query.windowing.kind == WHOLE else frame.pane()
     elif spec.query.windowing.cut:
@@ -174,7 +181,7 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
         rows = frame.select({name: terms[name] for name in layout.columns})
     if spec.query.windowing.cut and overlaps(spec.query.windowing):
         rows = rows.withColumn(BUCKET, F.explode(BUCKET))
-    if layout.has(SHARE):
+    if needed.shared:
         rows = rows.withColumn(SHARE, F.explode(SHARE))
     return rows.selectExpr(*layout.columns) if layout.lists else rows
 
@@ -293,7 +300,7 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
             asked = keys, panes.compiled.variables, panes.values, panes.spec.query, panes.spec.answer
             return rows.now(gathered_panes(rows.data, plan.source.windowing, asked))
         by = numbered(KEY, len(plan.source.keys))
-        return rows.now(exchange(rows.data, by, [*by, TIME]))
+        return rows.now(exchange(rows.data, by, [*by, TIME, *([FIRST] if needed.in_stretches else [])]))
     assert isinstance(needed, RowsInOrder), needed
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data
     if plan.source.is_stream:

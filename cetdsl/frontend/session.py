@@ -1202,10 +1202,13 @@ def pattern(
         The column that holds event types; None says that every event is of every type.
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
-    sort : {"auto", "kernel", "spark", "runs"}, optional
+    sort : {"auto", "kernel", "spark", "runs", "input"}, optional
         Who puts the events of a task in order: Spark; the kernel in the Python worker; or both, by ``runs``: workers
         sort what they read before it is shuffled, and send many events of a key in one row, which pays where keys have
         hundreds of events, of which but numbers are sent (where texts are, or ties are broken, it is as ``auto``).
+        ``input`` says that events come in order, as from a file for each day: each task then multiplies what it reads
+        of a key, and no event is shuffled; keys of which this turns out wrong are read once more, see
+        :ref:`stretches`. Where trends are not counted by such products, it is as ``auto``.
         ``auto`` takes whoever is expected to take less time. By default the session's setting
         ``cetdsl.sort``, and else ``auto``.
     sort_memory : str or int, optional

@@ -606,7 +606,7 @@ def patterns(
     cost_model : {"calibrated", "equation-8", "equation-7"}
         What decisions go by: prices of the work that is done here, measured once per machine; or an equation of Hamlet
         (SIGMOD 2021), which counts the steps of a program that scans the events before each event.
-    sort : {"auto", "kernel", "spark", "runs"}, optional
+    sort : {"auto", "kernel", "spark", "runs", "input"}, optional
         Who puts the events of a task in order, as of :func:`pattern`.
     sort_memory : str or int, optional
         How much the kernel holds while it sorts, as of :func:`pattern`.

@@ -16,9 +16,11 @@ import attrs
 #: work, number of the time bucket (a pane is one), number of the last one of several, time, tie-break column, bits of
 #: the variables that the event may be bound to, column that comparisons refer to, column that is aggregated, position
 #: of the event in its key, list of positions of earlier events, hash of the whole event, one of the event's own
-#: columns, part of a pane's matrix, text that tells the kind of an event, bits of the conditions that it meets.
+#: columns, part of a pane's matrix, text that tells the kind of an event, bits of the conditions that it meets, time of
+#: the first and of the last event of a stretch.
 KEY, SHARE, BUCKET, UNTIL, TIME, TIE, MASK, CODE = "k", "h", "s", "u", "t", "b", "m", "f"
 VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX, KIND, TESTS = "v", "p", "l", "i", "e", "x", "j", "c"
+FIRST, LAST = "g", "z"
 #: Roles in rows that hold the answers of several queries: number of the query, start of the window, the window itself,
 #: metrics of a task, and one of the columns that the queries share.
 QUERY, START, WINDOW, METRICS, POOLED = "q", "w", "y", "r", "o"
@@ -26,7 +28,7 @@ QUERY, START, WINDOW, METRICS, POOLED = "q", "w", "y", "r", "o"
 NUMBERS, NAMES, TREND = "n", "a", "d"
 _OF_ANSWERS = (QUERY, KEY, START, WINDOW, METRICS, POOLED)
 _OF_EVENTS = (SHARE, BUCKET, UNTIL, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT)
-_OF_KERNELS = (MATRIX, KIND, TESTS)
+_OF_KERNELS = (FIRST, LAST, MATRIX, KIND, TESTS)
 _ORDER = (*_OF_ANSWERS, *_OF_EVENTS, *_OF_KERNELS, NUMBERS, NAMES, TREND)
 
 
@@ -194,6 +196,12 @@ def of_panes(events: RowLayout, matrices: int, bucketed: bool = False) -> RowLay
     if not bucketed:
         return panes
     return in_repeated_parcels(attrs.evolve(panes, columns=(*columns, BUCKET), sort_memory=events.sort_memory))
+
+
+def of_stretches(events: RowLayout, matrices: int) -> RowLayout:
+    """Makes the layout of the stretches of panes: as :func:`of_panes`, with the times of its first and last event."""
+    columns = (*events.all_of(KEY), TIME, FIRST, LAST, *numbered(MATRIX, matrices))
+    return RowLayout(columns, events.time, "bigint", encoding=Encoding(known=True))
 
 
 def in_repeated_parcels(events: RowLayout) -> RowLayout:

@@ -1,7 +1,8 @@
-"""Who puts the events of a task in order: Spark, the kernel, or both in turn, by sorted runs.
+"""Who puts the events of a task in order: Spark, the kernel, both in turn by sorted runs, or the input itself.
 
 Spark sorts rows after the shuffle and before they are sent to a worker; the kernel sorts them in the worker. Runs are
-sorted by a worker before the shuffle, so that Spark shuffles and sorts a row for each run, not for each event.
+sorted by a worker before the shuffle, so that Spark shuffles and sorts a row for each run, not for each event. Where
+the input is in order, so that what a task reads of a key is one stretch of its time, no event is shuffled at all.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import attrs
 
 #: Who sorts. "auto": whoever is expected to take less time.
-AUTO, KERNEL, SPARK, RUNS = SORTERS = ("auto", "kernel", "spark", "runs")
+AUTO, KERNEL, SPARK, RUNS, INPUT = SORTERS = ("auto", "kernel", "spark", "runs", "input")
 #: Bytes of events that the kernel holds while it sorts, before it writes them to disk. A worker takes several times as
 #: much: the events as they came and together, their keys, times and positions. Holding more saves no time.
 SORT_MEMORY = 48 << 20

@@ -33,6 +33,8 @@ _STAGES = {
     "packed panes": ("aggregate.panes", "packed_pane_stream"),
     "panes in place": ("aggregate.panes", "in_place_stream"),
     "windows": ("aggregate.panes", "window_stream"),
+    "stretches": ("aggregate.stretches", "stretch_stream"),
+    "stretched windows": ("aggregate.stretches", "stretched_window_stream"),
     "trends": ("enumerate.trends", "trend_stream"),
     "detect": ("detect.trends", "detect_stream"),
     "choose": ("detect.choose", "choose_stream"),

@@ -10,7 +10,8 @@ import attrs
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, StreamingNotSupported, UnsupportedQuery, shown
 from cetdsl.ir.emission import EAGER, FINAL
-from cetdsl.ir.operators import Operator
+from cetdsl.ir.operators import Operator, ReadAgain
+from cetdsl.ir.sorting import INPUT
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.query import ANY
 from cetdsl.planning.detection import BY_DEFAULT, Detection
@@ -25,7 +26,7 @@ from cetdsl.planning.strategies.join_events import join_events
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.match import match
 from cetdsl.planning.strategies.messages import messages
-from cetdsl.planning.strategies.panes import panes
+from cetdsl.planning.strategies.panes import multiplied_as_read, panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides, unknown_size
 from cetdsl.planning.strategies.sweep import sweep
 from cetdsl.planning.streams import ASK_FINAL, ASK_LATER, refuse_eager, refuse_endless, why_not_on_stream
@@ -87,8 +88,8 @@ class Decision:
     """A physical plan, its strategy, and the strategies asked before that declined, with their reasons.
 
     The plan is a tree, with exchanges where its operators require them. ``unused`` says what was asked for in vain: an
-    order, a tree or an adaptation of trends that no plan can put together; ``reason``, why joins are taken
-    although nobody asked for them.
+    order, a tree or an adaptation of trends that no plan can put together, or that no event is sent; ``reason``, why
+    joins are taken although nobody asked for them.
     """
 
     plan: Operator
@@ -111,7 +112,17 @@ def plan_aggregate(
     declines, that is an error, :class:`NoPhysicalPlan`.
     """
     refuse_endless(resolved)
-    return _first_plan(AggregateRequest(resolved, aggregates, number, compile_sides(resolved), bytes_read), strategies)
+    request = AggregateRequest(resolved, aggregates, number, compile_sides(resolved), bytes_read)
+    decision = _first_plan(request, strategies)
+    return attrs.evolve(decision, unused=_input_in_vain(request, decision.plan))
+
+
+def _input_in_vain(request: AggregateRequest, plan: Operator) -> str | None:
+    """Returns why events are shuffled although they are said to come in order; None if they are not, or nobody did."""
+    if request.resolved.sort.by != INPUT or any(isinstance(operator, ReadAgain) for operator in plan.walk()):
+        return None
+    found = multiplied_as_read(request)
+    return f"sort={INPUT!r}: {found.reason}" if isinstance(found, Declined) else None
 
 
 def plan_trends(

@@ -57,6 +57,8 @@ def _sorting_of(source: Source, compiled: Compiled, needed: EventsInOrder) -> So
     """Decides how the events that a stage needs are put in order."""
     asked = source.sort.by
     sorting = who_sorts(source, compiled, needed.values, needed.columns or (), in_ranges=needed.in_panes)
+    if needed.where_read:
+        return sorting
     if sorting.by_kernel and not needed.shared and not source.is_stream:
         # The shares of a key have copies of its events, and a stream packs what it keeps.
         sorting = attrs.evolve(sorting, packed=True)

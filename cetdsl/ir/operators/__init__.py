@@ -11,6 +11,7 @@ from cetdsl.ir.operators.answer_together import AnswerTogether as AnswerTogether
 from cetdsl.ir.operators.build_graph import BuildGraph as BuildGraph
 from cetdsl.ir.operators.build_graph import OverGraph as OverGraph
 from cetdsl.ir.operators.build_panes import BuildPanes as BuildPanes
+from cetdsl.ir.operators.build_stretches import BuildStretches as BuildStretches
 from cetdsl.ir.operators.check_trends import CheckTrends as CheckTrends
 from cetdsl.ir.operators.choose_trends import ChooseTrends as ChooseTrends
 from cetdsl.ir.operators.count_joined import CountJoined as CountJoined
@@ -45,6 +46,7 @@ from cetdsl.ir.operators.merge import Merge as Merge
 from cetdsl.ir.operators.merge_together import MergeTogether as MergeTogether
 from cetdsl.ir.operators.messages import Messages as Messages
 from cetdsl.ir.operators.multiply_panes import MultiplyPanes as MultiplyPanes
+from cetdsl.ir.operators.multiply_stretches import MultiplyStretches as MultiplyStretches
 from cetdsl.ir.operators.operator import Operator as Operator
 from cetdsl.ir.operators.operator import Step as Step
 from cetdsl.ir.operators.pair_counts import PairCounts as PairCounts
@@ -52,6 +54,7 @@ from cetdsl.ir.operators.panes_in_order import PanesInOrder as PanesInOrder
 from cetdsl.ir.operators.panes_in_place import PanesInPlace as PanesInPlace
 from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether
+from cetdsl.ir.operators.read_again import ReadAgain as ReadAgain
 from cetdsl.ir.operators.rows_in_order import RowsInOrder as RowsInOrder
 from cetdsl.ir.operators.sample_detection import SampleDetection as SampleDetection
 from cetdsl.ir.operators.sample_joined import SampleJoined as SampleJoined

@@ -35,6 +35,9 @@ class EventsInOrder(Requirement):
 
     Many queries read the events if ``for_many``, so that each is sent with whatever one of them asks for.
 
+    Events that stay ``where_read`` are not sent to the tasks of their keys. Each task has those that it reads, in order
+    within each part of a file.
+
     If there are ``tests``, each event has a bit for each of them that holds of it; ``kind`` is the column of texts that
     tells the kinds of events apart.
     """
@@ -46,6 +49,7 @@ class EventsInOrder(Requirement):
     shared: bool = False
     settled: bool = False
     in_panes: bool = False
+    where_read: bool = False
     for_many: bool = False
     tests: tuple[Expr, ...] = ()
     kind: str | None = None
@@ -66,7 +70,9 @@ class EventsInOrder(Requirement):
             terms = (f"{words.pair_of_rows(term, 'e', 'e')} (e: the event)" for term in compiled.lists)
             steps.append(Step("list which earlier event may precede", tuple(terms)))
         keys = list(map(quote_name, source.keys)) + (["time bucket"] if source.windowing.cut else [])
-        if self.in_panes:
+        if self.where_read:
+            keys.append("part of a file")
+        if self.in_panes and not (self.where_read and self.spec.query.windowing.kind == WHOLE):
             keys.append("range of time" if self.spec.query.windowing.kind == WHOLE else "pane")
         if self.shared:
             steps.append(Step("copy to every share, one per core"))
@@ -77,6 +83,8 @@ class EventsInOrder(Requirement):
             return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
+        if self.where_read:
+            return (*steps, Step(sort, (self.sorting.who,)))
         if self.sorting.in_runs:
             runs = Step(sort, (f"put those of a key into sorted runs, one row each: {self.sorting.runs}",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))

@@ -98,7 +98,7 @@ def _take(
     """Notes the events of the instant of event ``i`` at each place that may read them.
 
     ``times[q]`` counts the events that the place ``q`` may read; ``added[k * D + q]`` adds up their weights in the limb
-    ``k - 1``; and ``touched`` are the places that read any. For the other arguments see :func:`_multiply_instants`.
+    ``k - 1``; and ``touched`` are the places that read any. For the other arguments see :class:`_Instants`.
     Returns the event after the instant, and the number of places.
     """
     now, places = instant[i], 0
@@ -194,6 +194,20 @@ def _begin(matrix: Floats, places: int) -> None:
         matrix[p * places + p] = 1.0
 
 
+class _Instants(NamedTuple):
+    """Events that are multiplied instant by instant, and what each of them contributes to each limb."""
+
+    segment_start: Ints
+    instant: Ints
+    mask: Ints
+    #: Shape (limbs, n).
+    weights: Floats
+    #: Of each limb the variable whose events have the weights, -1: any.
+    counted: Ints
+    #: Whether the numbers of a limb are limited like the counts.
+    whole: Bools
+
+
 class _Room(NamedTuple):
     """What is known of a leaf in the making, and of an instant; see :func:`_take` and :func:`_gain`.
 
@@ -218,31 +232,13 @@ class _Place(NamedTuple):
 
 
 @jit
-def _multiply_instants(
-    segment_start: Ints,
-    instant: Ints,
-    mask: Ints,
-    weights: Floats,
-    counted: Ints,
-    whole: Bools,
-    transitions: Transitions,
-    limit: float,
-) -> tuple[Floats, Ints]:
+def _multiply_instants(events: _Instants, transitions: Transitions, limit: float) -> tuple[Floats, Ints]:
     """Multiplies consecutive instants while their numbers stay within a limit; returns leaves, and each one's segment.
 
-    Parameters
-    ----------
-    segment_start, instant, mask
-        Those of the events.
-    weights, counted, whole
-        What each event contributes per limb, shape (limbs, n); the variable whose events have the weights, -1: any; and
-        whether the limb's numbers are limited like the counts.
-    transitions
-        The machine.
-    limit
-        No number of a leaf of several instants is larger.
+    No number of a leaf of several instants is larger than the limit.
     """
-    accumulators, places, segments = len(weights) + 1, len(transitions.variable), len(segment_start) - 1
+    accumulators, places = len(events.weights) + 1, len(transitions.variable)
+    segments = len(events.segment_start) - 1
     room = _Room(
         np.zeros(accumulators * places * places),
         np.zeros(accumulators * len(transitions.entry)),
@@ -252,11 +248,9 @@ def _multiply_instants(
     )
     _begin(room.matrix, places)
     out, owner = np.empty((segments + 1, len(room.matrix))), np.empty(segments + 1, dtype=np.int64)
-    place = _Place(0, segment_start[0], True, 0)
+    place = _Place(0, events.segment_start[0], True, 0)
     while True:
-        place = _fill(
-            segment_start, instant, mask, weights, counted, whole, transitions, limit, room, place, out, owner
-        )
+        place = _fill(events, transitions, limit, room, place, out, owner)
         if place.segment == segments:
             break
         out, owner = np.concatenate((out, np.empty_like(out))), np.concatenate((owner, np.empty_like(owner)))
@@ -266,12 +260,7 @@ def _multiply_instants(
 
 @jit
 def _fill(
-    segment_start: Ints,
-    instant: Ints,
-    mask: Ints,
-    weights: Floats,
-    counted: Ints,
-    whole: Bools,
+    events: _Instants,
     transitions: Transitions,
     limit: float,
     room: _Room,
@@ -283,8 +272,7 @@ def _fill(
 
     A loop that made ``out`` larger by itself would take twice as long for each event.
     """
-    segment_start, instant, mask, weights = borrowed((segment_start, instant, mask, weights))
-    counted, whole = borrowed((counted, whole))
+    segment_start, instant, mask, weights, counted, whole = borrowed(events)
     variable, entry_start, entry, inflow_start, inflow = borrowed(transitions)[:5]
     matrix, gain, times, added, touched = borrowed(room)
     out, owner = borrowed((out, owner))
@@ -338,16 +326,16 @@ class Leaves(NamedTuple):
 def leaves_of(spec: KernelSpec, transitions: Transitions, events: Events, weights: Weights) -> Leaves:
     """Multiplies the instants of each segment of some events."""
     accumulators = [additive_accumulators(spec)[limb.accumulator] for limb in weights.limbs]
-    matrices, owner = _multiply_instants(
+    instants = _Instants(
         events.segment_start,
         events.instant,
         events.mask,
         weights.rows,
         np.array([accumulator.variable for accumulator in accumulators], dtype=np.int64),
         np.array([is_exact_accumulator(spec, accumulator) for accumulator in accumulators], dtype=np.bool_),
-        transitions,
-        EXACT_DOUBLE if spec.answer.exact else _ROUNDED_LIMIT,
     )
+    limit = EXACT_DOUBLE if spec.answer.exact else _ROUNDED_LIMIT
+    matrices, owner = _multiply_instants(instants, transitions, limit)
     return Leaves(matrices, owner, weights.limbs)
 
 

@@ -123,8 +123,8 @@ class PanesEvaluator:
         """Yields windows whose panes fit into memory, one window at least: their first and last panes and begins."""
         first = np.searchsorted(cut.start, slices.low, side="right") - 1
         last = np.searchsorted(cut.start, slices.high, side="left") - 1
-        begin = _starts(slices) // self.spec.query.windowing.slide * self.panes.slide
-        most, low = _chunk_panes(self.spec, self.transitions), 0
+        begin = begins_of(slices) // self.spec.query.windowing.slide * self.panes.slide
+        most, low = chunk_of_panes(self.spec, self.transitions), 0
         while low < len(slices.low):
             high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
             own = slice(low, high)
@@ -136,9 +136,9 @@ class PanesEvaluator:
         number = events.time // slide
         if length % slide:
             number = 2 * number + (events.time % slide >= length % slide)
-        fresh = _fresh(events)
-        start = np.nonzero(fresh | changes(number))[0]
-        return _Cut(np.append(start, len(number)).astype(np.int64), number[start], fresh[start])
+        first = fresh(events)
+        start = np.nonzero(first | changes(number))[0]
+        return _Cut(np.append(start, len(number)).astype(np.int64), number[start], first[start])
 
     def _windows(
         self, events: Events, weights: Weights, cut: _Cut, first: Ints, last: Ints, begin: Ints
@@ -161,26 +161,26 @@ class PanesEvaluator:
         return a, cover_of(cut.number[a:b], cut.fresh[a:b], first - a, last - a, begin, self.panes.length)
 
 
-def _fresh(events: Events) -> Bools:
+def fresh(events: Events) -> Bools:
     """Whether a key begins with the event."""
-    fresh = np.zeros(len(events.time), dtype=np.bool_)
-    fresh[events.segment_start[:-1]] = True
-    return fresh
+    first = np.zeros(len(events.time), dtype=np.bool_)
+    first[events.segment_start[:-1]] = True
+    return first
 
 
-def _starts(slices: Slices) -> Ints:
+def begins_of(slices: Slices) -> Ints:
     """Returns when the first window of each slice begins; any window that shares the slice cuts it equally well."""
     return slices.start[np.unique(slices.slice, return_index=True)[1]]
 
 
-def _chunk_rows(spec: KernelSpec, transitions: Transitions) -> int:
+def chunk_of_events(spec: KernelSpec, transitions: Transitions) -> int:
     numbers = len(additive_accumulators(spec)) * len(transitions.variable) ** 2
     return min(max(_CHUNK_NUMBERS // numbers, 1_024), CHUNK_EVENTS)
 
 
-def _chunk_panes(spec: KernelSpec, transitions: Transitions) -> int:
+def chunk_of_panes(spec: KernelSpec, transitions: Transitions) -> int:
     """Returns the panes of a chunk: those of several windows, because what two chunks share is multiplied twice."""
-    rows = _chunk_rows(spec, transitions)
+    rows = chunk_of_events(spec, transitions)
     if any(part.whole for part in parts_of(spec)):
         rows //= _WHOLE_COUNTS
     return max(rows, 4 * count_in_panes(spec.query.windowing).length, 1_024)
@@ -207,7 +207,7 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
             yield [*(chunk.column(name).take(rows) for name in (*place, BUCKET)), *matrices]
 
     return by_chunks(
-        spec.with_query(windowing=Windowing()), batches, chunk_events or _chunk_rows(spec, transitions), panes
+        spec.with_query(windowing=Windowing()), batches, chunk_events or chunk_of_events(spec, transitions), panes
     )
 
 
@@ -245,20 +245,32 @@ def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_pan
     matrices = sum(1 + part.whole for part in parts_of(spec))
     layout = of_panes(spec.layout, matrices, bucketed=windowing.cut > 0)
     panes = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
-    for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_panes(spec, transitions)):
+    for chunk in ChunkReader(panes, batches, chunk_panes or chunk_of_panes(spec, transitions)):
         events, slices = chunk.events, chunk.slices
         if not len(slices.low):
             continue
         with refusing_too_large(panes, chunk):
             cover = cover_of(
-                events.time, _fresh(events), slices.low, slices.high - 1, _starts(slices), windowing.length
+                events.time, fresh(events), slices.low, slices.high - 1, begins_of(slices), windowing.length
             )
-            table = window_accumulators(spec, transitions, _decoded(spec, transitions, chunk), cover)
-        found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
-        for rows in np.split(found, range(_ANSWER_ROWS, len(found), _ANSWER_ROWS)) if len(found) else ():
-            groups = group_columns(spec, chunk, slices.segment[rows])
-            start = slices.start[rows] // windowing.slide * spec.query.windowing.slide
-            yield answer_columns(spec, table.take(slices.slice[rows]), groups, start)
+            table = window_accumulators(spec, transitions, decoded(spec, transitions, chunk), cover)
+        for rows in answered(table, slices):
+            yield answers_of(spec, chunk, table, rows)
+
+
+def answered(table: AccumulatorTable, slices: Slices) -> Iterator[Ints]:
+    """Yields the windows that have trends, so many at a time as are answered together."""
+    found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
+    for low in range(0, len(found), _ANSWER_ROWS):
+        yield found[low : low + _ANSWER_ROWS]
+
+
+def answers_of(spec: KernelSpec, chunk: Chunk, table: AccumulatorTable, windows: Ints) -> list[pa.Array]:
+    """Returns the answers of some windows of a chunk of panes, which are counted in these."""
+    slices = chunk.slices
+    groups = group_columns(spec, chunk, slices.segment[windows])
+    start = slices.start[windows] // count_in_panes(spec.query.windowing).slide * spec.query.windowing.slide
+    return answer_columns(spec, table.take(slices.slice[windows]), groups, start)
 
 
 def pane_columns(
@@ -326,7 +338,7 @@ def _decode(part: Part, columns: list[pa.Array], transitions: Transitions) -> Ma
     return out
 
 
-def _decoded(spec: KernelSpec, transitions: Transitions, chunk: Chunk) -> list[Matrices]:
+def decoded(spec: KernelSpec, transitions: Transitions, chunk: Chunk) -> list[Matrices]:
     """Returns the matrices of a chunk of panes, per part."""
     parts = parts_of(spec)
     names = iter(numbered(MATRIX, sum(1 + part.whole for part in parts)))

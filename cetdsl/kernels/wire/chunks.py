@@ -19,8 +19,10 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import (
     BUCKET,
     CODE,
+    FIRST,
     KEY,
     KIND,
+    LAST,
     LIST,
     MASK,
     MATRIX,
@@ -54,7 +56,7 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
 #: The roles of columns that a kernel takes as they came.
-_AS_THEY_CAME = (UNTIL, MATRIX, KIND, TESTS)
+_AS_THEY_CAME = (UNTIL, FIRST, LAST, MATRIX, KIND, TESTS)
 #: Parts of an answer, each a list of columns of equal length.
 Columns = Iterator[list[pa.Array]]
 

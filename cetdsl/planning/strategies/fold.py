@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import Fold, Operator, Scan
-from cetdsl.ir.sorting import KERNEL, RUNS, SPARK
+from cetdsl.ir.sorting import INPUT, KERNEL, RUNS, SPARK
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.planning.accumulators import AccumulatorPlan
@@ -58,7 +58,7 @@ def _why_kernel(request: AggregateRequest, source: Source) -> str | None:
     """Returns why workers that sort by themselves are expected to take less time; None if they are not."""
     if source.sort.by == SPARK or why_not_sorted_by_kernel(source) is not None:
         return None
-    if source.sort.by in (KERNEL, RUNS):
+    if source.sort.by in (KERNEL, RUNS, INPUT):
         return f"sort={source.sort.by!r} is asked for, and Spark would sort the events of each key"
     size = request.bytes_read()
     if size is None or size < MANY_BYTES:

@@ -1,4 +1,7 @@
-"""panes: multiplies small matrices of panes (for windows that overlap much, and for one group without windows)."""
+"""panes: multiplies small matrices of panes (for windows that overlap much, and for one group without windows).
+
+Where what each task reads of a key is said to be a stretch of its time, matrices are made before anything is shuffled.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,21 @@ import attrs
 
 from cetdsl.analysis.types import TypeCheck, decimal_digits
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, PanesInPlace, Scan
+from cetdsl.ir.operators import (
+    BuildPanes,
+    BuildStretches,
+    Merge,
+    MultiplyPanes,
+    MultiplyStretches,
+    Operator,
+    PanesInPlace,
+    ReadAgain,
+    Scan,
+)
+from cetdsl.ir.sorting import INPUT
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
-from cetdsl.pattern.expressions import Expr
+from cetdsl.pattern.expressions import Expr, SparkColumn
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.keeping import keeping_of
 from cetdsl.planning.panes import (
@@ -21,15 +35,53 @@ from cetdsl.planning.panes import (
     why_not_in_panes,
     why_panes_do_not_pay,
 )
-from cetdsl.planning.strategies.kernel import base_spec, merged
+from cetdsl.planning.sorting import exchanged
+from cetdsl.planning.strategies.kernel import base_spec, kernel, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
 #: From so many bytes of events of the only group on, as Spark estimates them, one task would take longer on four cores
 #: than ranges of time, of which a job first takes a sample; and it would hold all of these events.
 MANY_BYTES = 1 << 26
+#: The fields of an operator that makes matrices.
+_Carried = tuple[Scan, KernelSpec, tuple[Expr, ...]]
 
 
 def panes(request: AggregateRequest) -> Operator | Declined:
+    """Plans :func:`stretches` where the input is said to be in order, and else :func:`of_shuffled`.
+
+    Nobody knows before whether it is: events in no order take more than twice as long if they are read once more, and
+    if many keys are in order, nothing is saved but the shuffle.
+    """
+    plan = of_shuffled(request)
+    if request.resolved.sort.by != INPUT:
+        return plan
+    instead = kernel(request) if isinstance(plan, Declined) else plan
+    found = instead if isinstance(instead, Declined) else stretches(request, instead)
+    return plan if isinstance(found, Declined) else found
+
+
+def stretches(request: AggregateRequest, instead: Operator) -> Operator | Declined:
+    """Multiplies what each task reads of a key; a key of which tasks read by turns is answered as by ``instead``."""
+    found = multiplied_as_read(request)
+    if isinstance(found, Declined):
+        return found
+    plan = MultiplyStretches(BuildStretches(*found))
+    return merged(ReadAgain(plan, instead=exchanged(instead.child if isinstance(instead, Merge) else instead)))
+
+
+def multiplied_as_read(request: AggregateRequest) -> _Carried | Declined:
+    """Returns what the matrices of stretches carry."""
+    source = source_of(request.resolved)
+    if source.is_stream:
+        return Declined("the events of a stream come one micro-batch after the other")
+    conditions = (condition for _, condition in request.compiled[0].variables if condition is not None)
+    if any(isinstance(node, SparkColumn) for condition in conditions for node in condition.walk()):
+        return Declined("a condition is a column of this DataFrame, whose events could not be read once more")
+    whole = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
+    return _carried(request, whole, in_ranges=True)
+
+
+def of_shuffled(request: AggregateRequest) -> Operator | Declined:
     """Plans :func:`any_panes` where windows overlap enough, and panes in place for extremes and numbers of any size.
 
     Such numbers are products of numbers of equal size here. The kernel has a pass per few dozen bits of the largest,
@@ -83,26 +135,29 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
     Without groups and windows all events are one window, whose panes are ranges of time.
     """
     source = source_of(request.resolved)
+    if not source.is_stream:
+        # A pane is one task's work already.
+        source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
+    elif not request.is_pair and keeping_of(source, request.compiled[0]).once:
+        return Declined(KEPT_ONCE)
+    elif not has_even_panes(source.windowing):
+        return Declined(UNEVEN)
+    found = _carried(request, source, source.windowing.kind == WHOLE and not source.keys and not source.is_stream)
+    return found if isinstance(found, Declined) else merged(MultiplyPanes(BuildPanes(*found)))
+
+
+def _carried(request: AggregateRequest, source: Source, in_ranges: bool) -> _Carried | Declined:
+    """Returns what matrices of events carry, which tasks make apart; without windows, of ranges of time."""
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")
     compiled = request.compiled[0]
     if compiled.residual or compiled.codes:
         return Declined(COMPARED)
-    if not source.is_stream:
-        # A pane is one task's work already.
-        source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
-    elif keeping_of(source, compiled).once:
-        return Declined(KEPT_ONCE)
-    elif not has_even_panes(source.windowing):
-        return Declined(UNEVEN)
     accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
     values = tuple(accumulators.values)
-    in_ranges = source.windowing.kind == WHOLE and not source.keys and not source.is_stream
     reason = why_not_in_panes(spec, in_ranges) or why_extreme(spec.answer) or _why_not_apart(spec, values, source)
-    if reason:
-        return Declined(reason)
-    return merged(MultiplyPanes(BuildPanes(Scan(source, compiled), spec, values)))
+    return Declined(reason) if reason else (Scan(source, compiled), spec, values)
 
 
 def _why_not_apart(spec: KernelSpec, values: tuple[Expr, ...], source: Source) -> str | None:

@@ -1,0 +1,145 @@
+"""Parse actions that build clauses, and queries of them, as :mod:`~cetdsl.frontend.sase.terms` builds terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pyparsing as pp
+
+from cetdsl.aggregates.functions import SPELLINGS
+from cetdsl.frontend.sase.terms import Equivalence, of_columns, refuse_bare
+from cetdsl.frontend.sase.tokens import checked, error_at, skip_blanks
+from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, conjuncts, transform
+from cetdsl.pattern.nodes import Not, Pattern, events
+from cetdsl.pattern.query import AfterMatch, Computed, Query, Returned, Selection, Window, computed_name
+from cetdsl.pattern.spans import Span
+
+
+@attrs.frozen
+class Clause:
+    """One clause of a query."""
+
+    kind: str
+    value: Any
+    at: int
+
+
+LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
+
+
+def clause(kind: str) -> Callable[[str, int, pp.ParseResults], Clause]:
+    def build(text: str, at: int, tokens: pp.ParseResults) -> Clause:
+        return Clause(kind, tuple(tokens), at)
+
+    return build
+
+
+def returned(text: str, at: int, tokens: pp.ParseResults) -> Returned:
+    if not isinstance(tokens[0], Aggregate):
+        known = ", ".join(map(str.upper, SPELLINGS))
+        hint = f"such as COUNT(*), SUM(b.price) AS total, MAX(LENGTH); there are {known}"
+        raise error_at(text, at, "RETURN takes aggregates", hint)
+    return Returned(*tokens)
+
+
+def group_of(text: str, at: int, tokens: pp.ParseResults) -> str | Computed:
+    """A column to group by: its name, or what it is computed of."""
+    first, *given = tokens
+    if isinstance(first, str):
+        return first
+    term = of_columns(first, text)
+    if isinstance(term, Attribute) and not given:
+        if term.variable is None:
+            return term.name
+        raise error_at(text, at, "GROUP BY takes columns without an event", f"write GROUP BY {term.name}")
+    name = given[0] if given else computed_name(term)
+    computed = checked(text, at, Computed, name or "group", term)
+    if name is None:
+        raise error_at(text, at, "a group that is computed needs a name", "give it one with AS: ... AS bucket")
+    return computed
+
+
+def length(text: str, at: int, tokens: pp.ParseResults) -> Span:
+    return checked(text, at, Span.parse, " ".join(tokens), hint=LENGTHS)
+
+
+def query(text: str, at: int, tokens: pp.ParseResults) -> Query:
+    clauses: dict[str, Clause] = {clause.kind: clause for clause in tokens}
+    pattern_clause = clauses["pattern"]
+    (pattern,) = pattern_clause.value
+    if isinstance(pattern, Not):
+        raise error_at(
+            text,
+            skip_blanks(text, pattern_clause.at) + len("PATTERN"),
+            "NOT stands outside SEQ",
+            "NOT says what must not happen beside something else: SEQ(A, NOT N, B)",
+        )
+    where: tuple[Expr, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    if "where" in clauses:
+        where, partition_by = split_where(clauses["where"].value[0], text)
+    if "partition" in clauses:
+        partition_by += tuple(name for name in clauses["partition"].value if name not in partition_by)
+    groups = clauses["group"].value if "group" in clauses else ()
+    computed = tuple(item for item in groups if isinstance(item, Computed))
+    group_by = tuple(item.name if isinstance(item, Computed) else item for item in groups)
+    window = Window(*clauses["within"].value) if "within" in clauses else None
+    max_gap = clauses["max_gap"].value[0] if "max_gap" in clauses else None
+    returned = clauses["return"].value if "return" in clauses else ()
+    matching = clauses["matching"].value[0] if "matching" in clauses else None
+    after = AfterMatch(*clauses["after"].value) if "after" in clauses else None
+    if after is not None and "first" in clauses:
+        at = skip_blanks(text, clauses["first"].at)
+        message = "FIRST MATCH asks for one match alone, and AFTER MATCH for others after it"
+        raise error_at(text, at, message, "leave out one of them")
+    selection = Selection(after, "first" in clauses, "longest" in clauses)
+    for item in returned:
+        refuse_bare(item.aggregate, text)
+    parts = pattern, where, partition_by, group_by, window, returned, matching, max_gap, selection, computed
+    return _with_variables(checked(text, pattern_clause.at, Query, *parts))
+
+
+def split_where(whole: Expr, text: str) -> tuple[tuple[Expr, ...], tuple[str, ...]]:
+    predicates: list[Expr] = []
+    columns: list[str] = []
+    for part in conjuncts(whole):
+        if isinstance(part, Equivalence):
+            columns.extend(part.columns)
+        else:
+            refuse_bare(part, text)
+            predicates.append(part)
+    return tuple(predicates), tuple(columns)
+
+
+def type_names(pattern: Pattern) -> Callable[[Expr], Expr]:
+    """A change that replaces the name of an event's type by its variable, where only one can be meant."""
+    declared = {event.variable: event.type for event in events(pattern)}
+    by_type: dict[str, list[str]] = {}
+    for variable, kind in declared.items():
+        if kind is not None:
+            by_type.setdefault(kind, []).append(variable)
+    meant = {kind: found[0] for kind, found in by_type.items() if len(found) == 1 and kind not in declared}
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, (Attribute, Aggregate)) and node.variable in meant:
+            return attrs.evolve(node, variable=meant[node.variable])
+        return node
+
+    return change
+
+
+def _with_variables(query: Query) -> Query:
+    rename = type_names(query.pattern)
+    return attrs.evolve(
+        query,
+        where=tuple(transform(part, rename) for part in query.where),
+        returning=tuple(_renamed(item, rename) for item in query.returning),
+    )
+
+
+def _renamed(item: Returned, rename: Callable[[Expr], Expr]) -> Returned:
+    aggregate = transform(item.aggregate, rename)
+    assert isinstance(aggregate, Aggregate)
+    return Returned(aggregate, item.name)

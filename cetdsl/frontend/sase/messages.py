@@ -1,0 +1,162 @@
+"""What to say of a text that does not fit the grammar, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+
+from cetdsl.errors import ParseError
+from cetdsl.frontend.sase.clauses import LENGTHS
+from cetdsl.frontend.sase.tokens import CLOSING, PARAMETER, error_at, skip_blanks, token_at, tokens_from
+from cetdsl.pattern.intervals import HINT as INTERVALS
+from cetdsl.pattern.text import ANY_NAME, NEIGHBOURS, RESERVED
+
+SHAPE = (
+    "write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...] "
+    "[PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]"
+)
+#: The words that clauses begin with.
+_CLAUSES = (
+    *("RETURN", "PATTERN", "WHERE", "MATCHING", "LONGEST", "FIRST", "AFTER"),
+    *("PARTITION", "GROUP", "GROUPBY", "WITHIN", "MAX_GAP"),
+)
+_SKIPS = "write AFTER MATCH SKIP PAST LAST ROW, TO NEXT ROW, TO FIRST b or TO LAST b"
+
+
+def explain_failure(text: str, at: int, expected: str) -> ParseError:
+    """The error for text that does not fit the grammar at ``at``, where ``expected`` names the rule that failed."""
+    at = skip_blanks(text, at)
+    broken = _unclosed(text, at)
+    if broken is not None:
+        return broken
+    before = [found.group() for found in tokens_from(text) if found.start() < at]
+    previous = before[-1] if before else ""
+    found = token_at(text, at)
+    message, hint = _wording(expected, previous, found, before)
+    return error_at(text, at, message, hint)
+
+
+def _unclosed(text: str, at: int) -> ParseError | None:
+    """The error for a quote that is never closed, or a bracket before ``at`` that is never closed."""
+    opened: list[re.Match[str]] = []
+    for found in tokens_from(text):
+        token = found.group()
+        if token in ("'", '"', "`"):
+            return error_at(
+                text, found.start(), f"the {token} that starts here is never closed", f"add a closing {token}"
+            )
+        if found["open"]:
+            opened.append(found)
+        elif found["close"]:
+            if not opened:
+                if found.start() == at:
+                    return error_at(text, at, f"{token} closes nothing", f"remove it, or open it before {token}")
+                return None
+            if CLOSING[opened.pop().group()] != token:
+                return None
+    if opened and opened[-1].start() < at:
+        token = opened[-1].group()
+        return error_at(text, opened[-1].start(), f"{token} is never closed", f"add a {CLOSING[token]}")
+    return None
+
+
+def _wording(expected: str, previous: str, found: str, before: list[str]) -> tuple[str, str | None]:
+    """What is wrong, and what to do, in the user's words."""
+    instead = f"found {found!r}" if found else "the text ends"
+    word = previous.upper()
+    if expected == "PATTERN":
+        return f"PATTERN is missing: {instead}", SHAPE
+    if "pattern" in expected:
+        return "a pattern is missing", _missing_pattern(word, found, before)
+    if expected.startswith("( after "):
+        keyword = expected.removeprefix("( after ")
+        return f"{keyword} needs a list of patterns: {instead}", f"write {keyword}(A, B)"
+    if expected in ("operand", "expression", "returned aggregate"):
+        return _missing_operand(word, found, instead)
+    if expected == "unit of time":
+        return f"a unit of time is missing after {previous}: {instead}", INTERVALS
+    if expected == "length":
+        return f"{word} needs a length of time: {instead}", LENGTHS
+    if expected == "matching policy":
+        return f"MATCHING needs a policy: {instead}", "write MATCHING ANY, MATCHING NEXT or MATCHING STRICT"
+    if expected == "place to skip to":
+        return f"AFTER MATCH SKIP does not say where to go on: {instead}", _SKIPS
+    if expected == "SKIP":
+        return f"AFTER MATCH does not say SKIP: {instead}", _SKIPS
+    if expected == "count":
+        return f"a number of repetitions is missing: {instead}", "write A{2}, A{2,} or A{2,3}"
+    if expected == "end of text":
+        return _left_over(word, found, before)
+    if expected in ("name", "column name", "group"):
+        if found.upper() in RESERVED:
+            return f"{found!r} is a reserved word", f"write `{found}` in backquotes to use it as a name"
+        if expected == "group":
+            return f"a column to group by is missing: {instead}", "write GROUP BY sector, or GROUP BY date(ts) AS day"
+        return f"a {expected} is missing: {instead}", "names that are not plain words stand in backquotes"
+    sign = expected.strip("'\"")
+    if sign in CLOSING.values():
+        return f"{sign} is missing: {instead}", _not_closed(sign, found, before)
+    if sign == ".":
+        return f"a column is missing: {instead}", f"write {''.join(before[-4:])}.price"
+    hints = {"NULL": "write IS NULL or IS NOT NULL", "BY": "write GROUP BY sector"}
+    return f"{sign} is missing: {instead}", hints.get(sign, "see the form of a query: " + SHAPE)
+
+
+def _not_closed(sign: str, found: str, before: list[str]) -> str:
+    if found == "." and sign == "]":
+        return "a list in brackets holds columns alone: [company]"
+    if found == "." and len(before) > 2 and before[-3].upper() in NEIGHBOURS:
+        return f"the column stands behind: {before[-3]}({before[-1]}).price"
+    return "separate the parts with commas, or close the list"
+
+
+def _missing_pattern(word: str, found: str, before: list[str]) -> str:
+    if word in ("AND", "OR"):
+        return f"{word} needs a pattern on both sides"
+    if word in ("NOT", "!"):
+        return "NOT needs the pattern that must not happen: SEQ(A, NOT N, B)"
+    if word == ",":
+        return "remove the comma, or write a part after it"
+    if word in ("(", "{") and found in (")", "}"):
+        keyword = before[-2].upper() if len(before) > 1 and before[-2].upper() in ("SEQ", "AND", "OR") else "the group"
+        return f"{keyword} needs at least one part, as in {keyword}(A, B)" if keyword != "the group" else "write (A)"
+    if found.upper() in RESERVED:
+        return f"write an event such as A before {found.upper()}; a type of that name stands in backquotes: `{found}`"
+    return "write an event such as A, or SEQ(A, B+)"
+
+
+def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
+    if word in ("AND", "OR", "^", "NOT", "!"):
+        sides = "a predicate after it" if word in ("NOT", "!") else "a predicate on both sides"
+        return f"a predicate is missing after {word}: {instead}", f"{word} needs {sides}"
+    if word == "WHERE":
+        return f"WHERE needs a predicate: {instead}", "write WHERE b.price > 5, or leave WHERE out"
+    if word == "RETURN":
+        return f"RETURN needs an aggregate: {instead}", "write RETURN COUNT(*), or leave RETURN out"
+    return f"a value is missing after {word}: {instead}", "write a column such as b.price, a number or a 'string'"
+
+
+def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
+    clause = found.upper()
+    if clause in _CLAUSES:
+        twice = clause in (token.upper() for token in before)
+        return f"{clause} stands {'twice' if twice else 'too late'} in the query", SHAPE
+    if clause == "SLIDE":
+        return "SLIDE needs a WITHIN before it", "write WITHIN 10 minutes SLIDE 1 minute"
+    if clause == "NOT":
+        return "cannot read NOT here", "after a value only NOT IN, NOT LIKE and NOT BETWEEN can stand"
+    keys = [token.upper().removesuffix("BY") for token in before if token.upper() in ("PARTITION", "GROUP", "GROUPBY")]
+    if found == "." and keys:
+        return f"{keys[-1]} BY takes columns without an event", f"write {keys[-1]} BY sector"
+    if found == "(" and keys and keys[-1] == "PARTITION":
+        return "PARTITION BY takes columns alone", "compute it as a column of the DataFrame first, or GROUP BY it"
+    if keys and re.fullmatch(ANY_NAME, found):
+        return f"cannot read {found!r} here", f"separate columns by commas; a computed group is named by AS {found}"
+    if any(token.upper() == "WITHIN" for token in before):
+        if re.fullmatch(PARAMETER, word):
+            return f"cannot read {found!r} here", "a parameter is a whole length, with its unit: '10 minutes'"
+        return f"cannot read {found!r} here", "a length is a whole number and a unit, such as 10 minutes"
+    if any(token.upper() == "WHERE" for token in before):
+        return f"cannot read {found!r} here", "join predicates with AND or OR, and write strings in 'quotes'"
+    if found == ",":
+        return "a pattern of several parts needs SEQ", "write PATTERN SEQ(A, B)"
+    return f"cannot read {found!r} here", SHAPE

@@ -1,0 +1,30 @@
+"""ReadAgain: answers from what tasks make of the events that they read, or else from the events in order."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.operators.operator import Operator, Step, Unary
+
+
+@attrs.frozen
+class ReadAgain(Unary):
+    """Gives the answers of its child, and those of ``instead`` for the keys whose stretches overlap in time.
+
+    The events of these keys are read once more; where there are none, nothing is.
+    """
+
+    instead: Operator
+    aggregates = True
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        return self.instead.gives
+
+    def steps(self) -> tuple[Step, ...]:
+        last = next(step.label for operator in self.instead.walk() for step in reversed(operator.steps()))
+        how = f"they are shuffled and sorted, and answered by another way ({last})"
+        return (Step("read the events of keys whose stretches overlap in time once more", (how,)),)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        return *super().facts(), ("stretches", "what a task reads of a key and of a part of a file; no event is sent")
