@@ -264,10 +264,10 @@ class NullTime(EngineError, ValueError):
     """The time column holds NULLs."""
 
     @classmethod
-    def refuse_rows(cls, many: int, column: str) -> None:
-        """Raises if there are rows without a time."""
+    def refuse_rows(cls, many: int, column: str, *, or_more: bool = False) -> None:
+        """Raises if there are rows without a time; ``or_more`` says that nobody has looked at all rows."""
         if many:
-            rows = f"{many} row{'s' if many > 1 else ''}"
+            rows = f"{many} row{'s' if many > 1 else ''}{' or more' if or_more else ''}"
             raise cls(f"the time column {column!r} is NULL in {rows}", hint=NULL_TIME_ADVICE)
 
 

@@ -15,7 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cetdsl.errors import EngineError
-from cetdsl.ir.layout import CODE, EVENT, FINGERPRINT, KEY, LIST, MASK, POSITION, SHARE, TIE, TIME, VALUE, RowLayout
+from cetdsl.ir.layout import (
+    BUCKET,
+    CODE,
+    EVENT,
+    FINGERPRINT,
+    KEY,
+    LIST,
+    MASK,
+    POSITION,
+    SHARE,
+    TIE,
+    TIME,
+    VALUE,
+    RowLayout,
+)
 from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.kernels.wire import order
 from cetdsl.kernels.wire.order import in_order, order_of
@@ -227,6 +241,7 @@ def test_a_full_disk_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
         (("k0", TIME, MASK), [TIME]),
         (("k0", TIME, f"{TIE}0", f"{TIE}1", MASK, f"{VALUE}0"), [TIME, f"{TIE}0", f"{TIE}1"]),
         (("k0", SHARE, TIME, FINGERPRINT, f"{EVENT}0"), [TIME, FINGERPRINT]),
+        (("k0", BUCKET, TIME, MASK), [TIME]),
         (("k0", TIME, f"{TIE}0", MASK, FINGERPRINT), [TIME, f"{TIE}0", MASK, FINGERPRINT]),
         ((KEY + "0", TIME, f"{TIE}0", MASK, f"{CODE}0", POSITION, f"{LIST}0"), [TIME, f"{TIE}0", POSITION]),
     ],
@@ -235,7 +250,9 @@ def test_what_orders_the_rows_of_a_layout(names: tuple[str, ...], expected: list
     """Spark and the kernel go by the same columns."""
     layout = RowLayout(names, "ts", "bigint", sort_memory=9)
     assert list(layout.order) == expected
-    found = order_of(layout)
+    found = order_of(layout, buckets_rise=False)
     assert [layout.columns[key.column] for key in found.by] == expected
     assert [layout.columns[k] for k in found.keys] == list(layout.partition)
+    rising = order_of(layout, buckets_rise=True)
+    assert [layout.columns[k] for k in rising.keys] == [name for name in layout.partition if name != BUCKET]
     assert found.memory == 9

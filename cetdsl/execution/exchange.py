@@ -72,6 +72,18 @@ def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str])
     return in_batches(exchange(parcels, ("share",) if by else ()))
 
 
+def _copied_parcels(rows: DataFrame, layout: RowLayout, shares: int) -> DataFrame:
+    """Sends rows to each share of the only key: they are packed once, and parcels are copied."""
+    columns = [name for name in layout.columns if name != SHARE]
+    parcels = packed_by_share(rows, columns, (), 1).select(_every_share(shares), "p")
+    return in_batches(exchange(parcels, (SHARE,), (), shares), SHARE)
+
+
+def _every_share(shares: int) -> Column:
+    """Returns the number of each share, a row for each."""
+    return F.explode(F.array(*map(F.lit, share_numbers(shares)))).alias(SHARE)
+
+
 def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> Rows:
     """Projects each event to what a kernel needs, sends it to its key's task and sorts it there, or lets the kernel."""
     source, spec = below.source, needed.spec
@@ -99,7 +111,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         rows = gathered_parcels(frame, kept, rows, layout, given, _asked_of_events(needed))
         layout = given
     elif needed.sorting.in_parcels:
-        rows = exchange_parcels(rows, layout.columns, by)
+        rows = _copied_parcels(rows, layout, shares) if shares else exchange_parcels(rows, layout.columns, by)
         layout = attrs.evolve(layout, in_parcels=True)
     elif needed.where_read:
         rows = rows.sortWithinPartitions(*map(F.expr, order)) if order else rows
@@ -170,6 +182,8 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
     spec = needed.spec
     if needed.keeping.whole:
         return frame.select({name: terms[name] for name in layout.columns})
+    if needed.shared and needed.sorting.in_parcels:
+        return frame.select({name: terms[name] for name in layout.columns if name != SHARE})
     if frame.source.is_stream:
         query = _kept_for(needed)
         if needed.keeping.in_parcels:
@@ -289,8 +303,7 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
     rows = execute(df, plan.child)
     if isinstance(needed, InEveryShare):
         shares = parallelism(df.sparkSession)
-        copies = F.explode(F.array(*map(F.lit, share_numbers(shares)))).alias(SHARE)
-        copied = rows.data.select(copies, "*")
+        copied = rows.data.select(_every_share(shares), "*")
         return attrs.evolve(rows, data=exchange(copied, (SHARE,), (needed.order,), shares), shares=shares)
     if isinstance(needed, PanesInOrder):
         if plan.source.is_stream:

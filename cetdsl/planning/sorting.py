@@ -59,8 +59,10 @@ def _sorting_of(source: Source, compiled: Compiled, needed: EventsInOrder) -> So
     sorting = who_sorts(source, compiled, needed.values, needed.columns or (), in_ranges=needed.in_panes)
     if needed.where_read:
         return sorting
-    if sorting.by_kernel and not needed.shared and not source.is_stream:
-        # The shares of a key have copies of its events, and a stream packs what it keeps.
+    is_copied_first = needed.shared and (source.keys or source.windowing.cut or compiled.lists)
+    if sorting.by_kernel and not is_copied_first and not source.is_stream:
+        # A parcel has events of several keys and time buckets, each of which has shares in other tasks; Spark lists the
+        # earlier events of each copy; and a stream packs what it keeps.
         sorting = attrs.evolve(sorting, packed=True)
     why = _why_runs(asked, needed)
     if why is None:

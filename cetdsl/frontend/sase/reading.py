@@ -210,6 +210,7 @@ def parse_predicates(text: str, pattern: Pattern) -> tuple[tuple[Expr, ...], tup
 
     Examples
     --------
+    >>> from cetdsl.pattern.nodes import Event
     >>> predicates, columns = parse_predicates("[company] AND s.price > 5 AND s.volume > 0", Event("s", "Stock"))
     >>> len(predicates), columns
     (2, ('company',))

@@ -74,6 +74,8 @@ class EventsInOrder(Requirement):
             keys.append("part of a file")
         if self.in_panes and not (self.where_read and self.spec.query.windowing.kind == WHOLE):
             keys.append("range of time" if self.spec.query.windowing.kind == WHOLE else "pane")
+        if self.sorting.in_parcels:
+            steps.append(words.packed("events"))
         if self.shared:
             steps.append(Step("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
@@ -88,8 +90,6 @@ class EventsInOrder(Requirement):
         if self.sorting.in_runs:
             runs = Step(sort, (f"put those of a key into sorted runs, one row each: {self.sorting.runs}",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))
-        if self.sorting.in_parcels:
-            steps.append(words.packed("events"))
         return (*steps, shuffle, Step(sort, (self.sorting.who,)))
 
     def _kept(self, source: Source, unit: str) -> Step:

@@ -17,6 +17,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from cetdsl.errors import NullTime
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.layout import BUCKET, FIRST, KEY, LAST, SHARE, TIME, RowLayout, of_stretches
 from cetdsl.ir.sorting import UNLIMITED
@@ -77,8 +78,16 @@ def stretch_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_ev
         columns = tuple(name for name in layout.columns if name != SHARE)
         layout = attrs.evolve(layout, columns=columns, sort_memory=0)
     reading = attrs.evolve(spec.with_query(windowing=Windowing(SPAN)), layout=layout)
-    for part in _sorted_parts(spec.layout, layout, batches) if spec.layout.sort_memory else (batches,):
+    timed = _timed(spec.layout, batches)
+    for part in _sorted_parts(spec.layout, layout, timed) if spec.layout.sort_memory else (timed,):
         yield from by_chunks(reading, part, at_once, stretches)
+
+
+def _timed(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the batches; rows without a time raise, of which other tasks may have some, too."""
+    for batch in batches:
+        NullTime.refuse_rows(batch.column(layout.position(TIME)).null_count, layout.time, or_more=True)
+        yield batch
 
 
 def _sorted_parts(
@@ -86,11 +95,9 @@ def _sorted_parts(
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """Yields a task's events, sorted, in parts: of one file, of which a column tells in ``layout`` alone.
 
-    A part has as many bytes as may be held, about, and needs no other, so that none is written to disk. Panes need not
-    be sorted by, as they rise with time.
+    A part has as many bytes as may be held, about, and needs no other, so that none is written to disk.
     """
-    keys = tuple(map(of_file.position, of_file.all_of(KEY)))
-    order = attrs.evolve(order_of(of_file), keys=keys, memory=UNLIMITED)
+    order = attrs.evolve(order_of(of_file, buckets_rise=True), memory=UNLIMITED)
     for part in _parts(layout, of_file, batches):
         yield in_order(order, part)
 

@@ -35,7 +35,7 @@ from cetdsl.ir.layout import (
     VALUE,
     InColumn,
 )
-from cetdsl.ir.windowing import SPAN, WHOLE, Windowing
+from cetdsl.ir.windowing import SPAN, WHOLE, Windowing, overlaps
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import (
     as_array,
@@ -153,7 +153,8 @@ class ChunkReader:
         if self.layout.runs is not None:
             batches = events_of_runs(self.layout.runs, batches)
         if self.layout.sort_memory:
-            batches = in_order(order_of(self.layout), batches)
+            rise = not overlaps(spec.query.windowing) and not self.layout.has(UNTIL)
+            batches = in_order(order_of(self.layout, buckets_rise=rise), batches)
         self.batches = batches
         self.chunk_events = chunk_events
         self.nulls = 0

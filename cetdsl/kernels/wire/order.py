@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.errors import EngineError
-from cetdsl.ir.layout import TIME, RowLayout
+from cetdsl.ir.layout import BUCKET, TIME, RowLayout
 from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.kernels.vocabulary import Bools, Ints, Places
 from cetdsl.kernels.wire.columns import (
@@ -38,11 +38,16 @@ MERGED_PARTS = 32
 _ENDS = np.iinfo(np.int64)
 
 
-def order_of(layout: RowLayout) -> RowOrder:
-    """Returns the order in which rows of a layout are read."""
+def order_of(layout: RowLayout, *, buckets_rise: bool) -> RowOrder:
+    """Returns the order in which rows of a layout are read.
+
+    If the number of an event's only time bucket rises with its time, events in order of time are in order of buckets,
+    and need not be told apart by them.
+    """
     names = [TIME, *(name for name in layout.order if name != TIME)]
     by = tuple(OrderKey(layout.position(name)) for name in names)
-    return RowOrder(tuple(map(layout.position, layout.partition)), by, layout.sort_memory, nulls_apart=True)
+    keys = (layout.position(name) for name in layout.partition if not (buckets_rise and name == BUCKET))
+    return RowOrder(tuple(keys), by, layout.sort_memory, nulls_apart=True)
 
 
 class _Piece(NamedTuple):
