@@ -35,8 +35,7 @@ Terms = dict[str, Column | str]
 
 
 #: A number of the part of a file that a row is read from, as Spark splits files among tasks: where it begins, and its
-#: bytes, by which two files are told apart in a tenth of the time that a hash of their names takes. Without files it is
-#: the same for all rows.
+#: bytes, which tell two files apart sooner than a hash of their names. Without files it is the same for all rows.
 _PART_OF_FILE = "input_file_block_start() + 7 * input_file_block_length()"
 #: Ranges of time lie between two quantiles, which are found of this part of the events, with this accuracy.
 _SAMPLED, _SEED, _QUANTILES, _ACCURACY = 0.05, 1, (0.01, 0.99), 1_000
