@@ -8,13 +8,15 @@ from events import Events
 from measure import shuffled, take_turns
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from races import AFTER_A, B, Result, Verdict, agree, child, count, count_by, decide, discard, floor, result
+from races import AFTER_A, RISING, B, Result, Verdict, agree, child, count, count_by, decide, discard, floor, result
 
 import cetdsl as cet
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.panes import any_panes
 
 TUMBLE, SLIDE = (AFTER_A.within("1 day", slide=slide) for slide in ("1 day", "10 minutes"))
+#: Events of one key without windows.
+ORDERED = 10_000_000
 EXTREMES = {"low": cet.min(B.price), "high": cet.max(B.price)}
 
 
@@ -50,6 +52,20 @@ def long_key(events: Events, runs: int) -> Result:
     return result(
         "5 million events, one key, 30 days; windows of a day, one every 10 minutes; log2", measured, verdicts
     )
+
+
+def halves(events: Events, runs: int) -> Result:
+    """Counts whose predicate has an order, over one key without windows: by two threads, and by one."""
+    events.one_key(ORDERED)
+    measured = {f"{number} cores": child("ordered_alone", events, runs, number) for number in (1, 2)}
+    about = "one key, B+ with increasing price, on two cores, against one core"
+    verdicts = [Verdict(about, "2 cores", "1 cores", round(1 / 1.7, 3))]
+    return result(f"{ORDERED:,} events, one key, no windows; log2", measured, verdicts)
+
+
+def ordered_alone(events: Events, runs: int) -> Result:
+    df = events.one_key(ORDERED)
+    return take_turns({"alone": lambda: discard(count(df, RISING, "log2"))}, runs)["alone"]
 
 
 def alone(events: Events, runs: int) -> Result:
@@ -116,5 +132,5 @@ def lone_group(events: Events, runs: int) -> Result:
     return result("5 million events without groups and windows; log2", measured, verdicts, **check)
 
 
-RACES = {race.__name__: race for race in (overlap, long_key, in_order, lone_group)}
-CHILDREN = {"alone": alone}
+RACES = {race.__name__: race for race in (overlap, long_key, halves, in_order, lone_group)}
+CHILDREN = {"alone": alone, "ordered_alone": ordered_alone}

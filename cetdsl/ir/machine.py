@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from graphlib import CycleError, TopologicalSorter
+
 import attrs
 
 from cetdsl.pattern.query import ANY
@@ -47,6 +49,27 @@ class Machine:
     final: tuple[tuple[int, tuple[int, ...]], ...]
     edges: tuple[Edge, ...]
     matching: str = ANY
+
+
+def longest_trend(machine: Machine) -> int:
+    """Returns how many events a trend has at most; 0: any number.
+
+    Examples
+    --------
+    >>> sequence = Machine((0, 1, 2), ((0, ()),), ((2, ()),), (Edge(0, 1), Edge(1, 2)))
+    >>> longest_trend(sequence), longest_trend(attrs.evolve(sequence, edges=(*sequence.edges, Edge(1, 1))))
+    (3, 0)
+    """
+    before: dict[int, set[int]] = {state: set() for state in range(len(machine.variables))}
+    for edge in machine.edges:
+        before[edge.target].add(edge.source)
+    length: dict[int, int] = {}
+    try:
+        for state in TopologicalSorter(before).static_order():
+            length[state] = 1 + max((length[source] for source in before[state]), default=0)
+    except CycleError:
+        return 0
+    return max(length.values(), default=0)
 
 
 @attrs.frozen

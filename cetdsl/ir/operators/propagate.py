@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.halves import LONG_KEY, fits_in_halves
 from cetdsl.ir.indexes import index_of_edge
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
@@ -30,7 +31,14 @@ class Propagate(Carry):
 
     def steps(self) -> tuple[Step, ...]:
         label = "kernel: carry along the automaton" + (f" of the {self.side}" if self.side else "")
-        return (Step(label, self.carried),)
+        return (Step(label, (*self.carried, *self._halved())),)
+
+    def _halved(self) -> tuple[str, ...]:
+        """Says which events two threads share."""
+        if not fits_in_halves(self.spec):
+            return ()
+        unit = words.unit_of(self.source)
+        return (f"from {LONG_KEY:,} events of {unit} on by two threads: one half forwards, the other backwards",)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return propagation_costs([self])

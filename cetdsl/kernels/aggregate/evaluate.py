@@ -7,18 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.ir.halves import LONG_KEY, fits_in_halves
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.machine import longest_trend
 from cetdsl.kernels.aggregate.additive import additive_values, only_trends
 from cetdsl.kernels.aggregate.extremes import kept_of
+from cetdsl.kernels.aggregate.halves import HalvedMachine, HalvedSlice, Pass, has_second_core
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, Subslices, conditions_of, span_of, subslices_of
 from cetdsl.kernels.machine.program import Tables, build_tables, lay_out
-from cetdsl.kernels.machine.propagate import Accumulators, propagate
+from cetdsl.kernels.machine.propagate import Accumulators, keeping_none, propagate
 from cetdsl.kernels.machine.totals import add_up, asks_for_totals
-from cetdsl.kernels.numbers.ladder import ADDED_ALONE, FEW_EVENTS, WEIGHED
+from cetdsl.kernels.numbers.ladder import ADDED_ALONE, MULTIPLIED_ALONE, WEIGHED, likely_beyond
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
-from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
 
@@ -29,18 +32,28 @@ class Evaluator:
         self.spec = spec
         self._guarded = GuardedMachine(spec)
         self.layout = lay_out(self._guarded.machine)
-        self.lattice = extreme_accumulators(spec)
+        halved = fits_in_halves(spec) and has_second_core()
+        self.halved = HalvedMachine(self._guarded.machine) if halved else None
+        self.lattice, self.longest = extreme_accumulators(spec), longest_trend(spec.query.machine)
         self.span = span_of(spec.query)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All accumulators over all slices."""
         events, before, until = self._guarded.with_guards(events)
-        tables, anchors = build_tables(self.layout, events), self._guarded.anchors(events)
-        conditions = conditions_of(self.spec.query, events, before, until, anchors)
+        conditions = conditions_of(self.spec.query, events, before, until, self._guarded.anchors(events))
         subslices = subslices_of(self.spec.query, slices, events, bounds)
-        job = _Job(self, events, tables, conditions, subslices, columns, len(slices.low))
+        halves = self._halves(events, slices)
+        tables = build_tables(self.layout, events) if len(halves) < len(slices.low) else None
+        job = _Job(self, events, tables, halves, conditions, subslices, columns, len(slices.low))
         scaled, exact = job.additive()
         return Values(scaled[0].real != 0, exact, scaled, job.extremes())
+
+    def _halves(self, events: Events, slices: Slices) -> dict[int, HalvedSlice]:
+        """Returns the slices that are worth a second thread, by their numbers."""
+        if self.halved is None:
+            return {}
+        long = np.flatnonzero(slices.high - slices.low >= LONG_KEY).tolist()
+        return {row: HalvedSlice(self.halved, events, int(slices.low[row]), int(slices.high[row])) for row in long}
 
 
 class _Job(NamedTuple):
@@ -48,7 +61,8 @@ class _Job(NamedTuple):
 
     evaluator: Evaluator
     events: Events
-    tables: Tables
+    tables: Tables | None
+    halves: dict[int, HalvedSlice]
     conditions: Conditions
     subslices: Subslices
     columns: list[ValueColumn]
@@ -59,6 +73,10 @@ class _Job(NamedTuple):
     ) -> NDArray[Any]:
         evaluator, events, program = self.evaluator, self.events, self.evaluator.layout.program
         out = np.full((self.slices, len(one)), zero)
+        if self.halves:
+            subslices = self._in_halves(subslices, Pass(accumulators, zero, one, prime), out)
+        if self.tables is None:
+            return out
         if asks_for_totals(program, self.conditions):
             add_up(program, events.mask, events.instant, accumulators, subslices, zero, one, prime, out)
             return out
@@ -79,15 +97,21 @@ class _Job(NamedTuple):
                 False,
                 out,
                 np.zeros(0, dtype=one.dtype),
-                np.zeros((0, 0), dtype=one.dtype),
+                keeping_none(program, one),
             )
         return out
+
+    def _in_halves(self, subslices: Subslices, wanted: Pass, out: NDArray[Any]) -> Subslices:
+        """Adds the values of the long slices to ``out``, and returns the other subslices."""
+        long = np.isin(subslices.window, list(self.halves))
+        for row in subslices.window[long]:
+            self.halves[row].add_to(out[row], wanted)
+        return _some(subslices, ~long)
 
     def _some_subslices(self, rows: Ints) -> Subslices:
         wanted = np.zeros(self.slices, dtype=np.bool_)
         wanted[rows] = True
-        chosen = wanted[self.subslices.window]
-        return Subslices(*(column[chosen] for column in self.subslices))
+        return _some(self.subslices, wanted[self.subslices.window])
 
     def additive(self) -> tuple[list[Scaled], list[Objects | None]]:
         """Returns scaled values of the additive accumulators, and whole ones where the number form is exact."""
@@ -98,8 +122,10 @@ class _Job(NamedTuple):
             one = only_trends(len(accumulators.variable), kind)
             return self._pass(accumulators, self._some_subslices(rows), kind(0), one, prime)[rows]
 
-        count, moduli = len(self.events.time), (ADDED_ALONE, WEIGHED)
-        return additive_values(self.evaluator.spec, self.columns, count, sizes > FEW_EVENTS, added, moduli)
+        count = len(self.events.time)
+        long = likely_beyond(sizes, self.evaluator.longest)
+        moduli = (MULTIPLIED_ALONE if self.halves else ADDED_ALONE, WEIGHED)
+        return additive_values(self.evaluator.spec, self.columns, count, long, added, moduli)
 
     def extremes(self) -> list[Ints]:
         """The lattice accumulators."""
@@ -114,3 +140,7 @@ class _Job(NamedTuple):
         begun = np.array([0, *(one.one for one in kept)], dtype=np.int64)
         out = self._pass(Accumulators(variable, how, weights), self.subslices, np.int64(-1), begun, np.int64(0))
         return [one.restored(found) for one, found in zip(kept, out.T[1:])]
+
+
+def _some(subslices: Subslices, chosen: Bools) -> Subslices:
+    return Subslices(*(column[chosen] for column in subslices))

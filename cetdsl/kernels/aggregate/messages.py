@@ -23,13 +23,11 @@ from cetdsl.kernels.aggregate.additive import additive_values
 from cetdsl.kernels.aggregate.links import Link, Members, absorb, gather, link_of, send, walks_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
 from cetdsl.kernels.machine.propagate import Accumulators
-from cetdsl.kernels.numbers.ladder import MULTIPLIED
+from cetdsl.kernels.numbers.ladder import MULTIPLIED, RANGE_BITS
 from cetdsl.kernels.numbers.scaled import to_scaled
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
-#: Doubles hold numbers of so many bits.
-_RANGE_BITS = 1000
 #: Slices are evaluated together up to so many events in all; overlapping ones hold an event many times.
 _TOGETHER = 2**21
 
@@ -119,7 +117,7 @@ def values_of(spec: KernelSpec, job: Job, columns: list[ValueColumn], events: in
     for members in job.members.values():
         ways += np.log2(np.maximum(np.bincount(members.slice, minlength=job.slices), 1))
     moduli = (MULTIPLIED, MULTIPLIED)
-    scaled, exact = additive_values(spec, columns, events, ways > _RANGE_BITS, job.compute, moduli)
+    scaled, exact = additive_values(spec, columns, events, ways > RANGE_BITS, job.compute, moduli)
     found = scaled[0].real != 0
     return Values(found, exact, scaled, job.extremes(columns, found))
 

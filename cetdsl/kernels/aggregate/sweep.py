@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.machine import longest_trend
 from cetdsl.kernels.aggregate.additive import additive_values
 from cetdsl.kernels.aggregate.merge_tree import (
     Level,
@@ -36,14 +37,12 @@ from cetdsl.kernels.machine.conditions import Subslices, subslices_of
 from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.machine.propagate import Accumulators
 from cetdsl.kernels.numbers.arithmetic import ADD, RAISE_TO
-from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED
+from cetdsl.kernels.numbers.ladder import MULTIPLIED, likely_beyond
 from cetdsl.kernels.numbers.linear import NO_TREND
 from cetdsl.kernels.numbers.scaled import to_scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Places, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
-#: Doubles hold numbers of so many bits.
-_RANGE_BITS = 1000
 #: Nodes of fewer versions than this stay in the processor's cache while queries look for theirs among them.
 _SEARCHED = 2048
 
@@ -60,19 +59,12 @@ class SweepEvaluator:
         columns = {column for side in self.sides for demands in side.demands for _, _, column in demands}
         # Without any, no state of the machine is ever compared with the pivot.
         self.column = columns.pop() if columns else -1
-        states = len(query.machine.variables)
-        # A trend without repetitions binds a state once, so their number is bounded by a power of the events'.
-        self._repeats = any(side.repeats for side in self.sides)
-        self._bits_per_event = states if not self._repeats else 0
+        self._longest = longest_trend(query.machine)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All accumulators over all slices."""
         job = _Job(self, events, subslices_of(self.spec.query, slices, events, bounds), len(slices.low))
-        sizes = slices.high - slices.low
-        if self._repeats:
-            long = sizes > FEW_EVENTS
-        else:
-            long = np.log2(np.maximum(sizes, 1)) * self._bits_per_event > _RANGE_BITS
+        long = likely_beyond(slices.high - slices.low, self._longest)
         moduli = (MULTIPLIED, MULTIPLIED)
         scaled, exact = additive_values(self.spec, columns, len(events.time), long, job.compute, moduli)
         return Values(scaled[0].real != 0, exact, scaled, job.extremes(columns))

@@ -13,7 +13,7 @@ from cetdsl.kernels.enumerate.sights import Sight
 from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Subslices
 from cetdsl.kernels.machine.links import PolicyColumns
 from cetdsl.kernels.machine.program import build_tables, lay_out
-from cetdsl.kernels.machine.propagate import Accumulators, propagate
+from cetdsl.kernels.machine.propagate import Accumulators, keeping_none, propagate
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.windows import NEVER
 
@@ -98,21 +98,22 @@ class _Negated:
         nowhere = np.full(segments, -1, dtype=np.int64)
         subslices = Subslices(low, high, nowhere, np.zeros(segments, dtype=np.int64), low)
         accumulators = Accumulators(np.array([-1]), np.array([-1]), np.zeros((1, count), dtype=np.int64))
+        program, exists = self._layout.program, np.zeros(1, dtype=np.int64)
         propagate(
-            self._layout.program,
+            program,
             build_tables(self._layout, events),
             events,
             NO_CONDITIONS,
             accumulators,
             subslices,
             np.int64(-1),
-            np.zeros(1, dtype=np.int64),
+            exists,
             np.int64(0),
             -1,
             True,
             np.full((1, 1), -1, dtype=np.int64),
             latest,
-            np.zeros((0, 0), dtype=np.int64),
+            keeping_none(program, exists),
         )
         return latest
 

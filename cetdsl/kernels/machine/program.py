@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -195,14 +195,18 @@ def equality_codes(equalities: Sequence[Comparison], events: Events) -> tuple[In
     return np.where(f_valid, query, -1), np.where(g_valid, update, -1), size
 
 
-def build_tables(layout: Indexed, events: Events) -> Tables:
+#: Numbers the values of equalities, as :func:`equality_codes` does.
+Numbering = Callable[[Sequence[Comparison], Events], tuple[Ints, Ints, int]]
+
+
+def build_tables(layout: Indexed, events: Events, numbering: Numbering = equality_codes) -> Tables:
     """Index tables of a chunk of events, each sorted or hashed once for all windows."""
     count = len(events.time)
     hash_query = np.empty((len(layout.hashes), count), dtype=np.int64)
     hash_update = np.empty_like(hash_query)
     hash_codes = 0
     for number, comparisons in enumerate(layout.hashes):
-        hash_query[number], hash_update[number], size = equality_codes(comparisons, events)
+        hash_query[number], hash_update[number], size = numbering(comparisons, events)
         hash_codes = max(hash_codes, size)
     trees: NDArray[Any] = np.zeros((5, len(layout.trees), count), dtype=np.int32)  # half the memory of int64
     longest = int(np.diff(events.segment_start).max(initial=0)) if layout.trees else 0
@@ -213,15 +217,15 @@ def build_tables(layout: Indexed, events: Events) -> Tables:
         equalities = [c for c in comparisons if c.op == "="]
         query_bucket = update_bucket = np.zeros(0, dtype=np.int64)
         if equalities:
-            query_bucket, update_bucket, _ = equality_codes(equalities, events)
+            query_bucket, update_bucket, _ = numbering(equalities, events)
         _place_in_trees(
             events.segment_start,
             query_bucket,
             update_bucket,
-            events.codes[order.later],
-            events.codes[order.earlier],
-            events.valid[order.later],
-            events.valid[order.earlier],
+            np.ascontiguousarray(events.codes[order.later]),
+            np.ascontiguousarray(events.codes[order.earlier]),
+            np.ascontiguousarray(events.valid[order.later]),
+            np.ascontiguousarray(events.valid[order.earlier]),
             order.op in ("<", "<="),
             order.op in ("<=", ">="),
             all(c.later == c.earlier for c in comparisons),

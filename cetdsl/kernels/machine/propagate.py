@@ -37,6 +37,30 @@ class Accumulators(NamedTuple):
     weights: NDArray[Any]
 
 
+class Ending(NamedTuple):
+    """What is left of the last subslice when it has been propagated.
+
+    Attributes
+    ----------
+    total : array, shape (states, accumulators)
+        The values of all events in each state, added up.
+    start : int64 array, shape (states,) or (0,)
+        The first row that keeps events of each state, -1: none does. If there are rows, there is one subslice only.
+    value : array, shape (rows, accumulators)
+        The values of the events that may be in such a state, in their order.
+    """
+
+    total: NDArray[Any]
+    start: Ints
+    value: NDArray[Any]
+
+
+def keeping_none(program: Program, one: NDArray[Any]) -> Ending:
+    """Returns what :func:`propagate` leaves behind where the values of single events are not wanted."""
+    total = np.empty((len(program.variable), len(one)), dtype=one.dtype)
+    return Ending(total, np.zeros(0, dtype=np.int64), np.zeros((0, len(one)), dtype=one.dtype))
+
+
 @jit
 def _largest_instant(events: Events, subslices: Subslices) -> int:
     largest = 1
@@ -63,7 +87,7 @@ def propagate(
     begin_at_instant: bool,
     out: NDArray[Any],
     trace: NDArray[Any],
-    kept: NDArray[Any],
+    ending: Ending,
 ) -> None:
     """Propagates every subslice, and adds the values of its complete trends to ``out``.
 
@@ -84,18 +108,19 @@ def propagate(
         Whether accumulator 0 of a trend begins with the number of its first instant, in place of ``one[0]``.
     out : array, shape (slices, accumulators)
         Receives the values of the complete trends of each slice.
-    trace, kept : arrays, shapes (n,) or (0,), (n, states) or (0, 0)
-        If not empty, these receive the value of accumulator 0: of the trends that end with each event, and of each
-        event in each state (of the last subslice that holds it).
+    trace : array, shape (n,) or (0,)
+        If not empty, it receives the value of accumulator 0 of the trends that end with each event.
+    ending
+        Receives what is left of the last subslice.
     """
     # This is one long loop because whatever is done for an event touches the same values and indexes: a call in there
     # would copy the descriptors of all these arrays. It takes so much because it is all that aggregates of any kind and
     # the guards have in common; these differ in numbers and subslices, and in where trends begin.
     program, tables, events, conditions = borrowed(program), borrowed(tables), borrowed(events), borrowed(conditions)
-    accumulators, subslices = borrowed(accumulators), borrowed(subslices)
+    accumulators, subslices, ending = borrowed(accumulators), borrowed(subslices), borrowed(ending)
     states = len(program.variable)
     width = len(one)
-    total = np.empty((states, width), dtype=one.dtype)
+    total, kept = ending.total, ending.value
     hashed = np.full((program.hash_slots, max(tables.hash_codes, 1), width), zero)
     trees = np.full((program.tree_slots, len(events.time) + 1, width), zero)
     block = _largest_instant(events, subslices)
@@ -110,7 +135,8 @@ def propagate(
     # Checks that most queries do not need are decided once.
     plain_begin = conditions.pivot_variable != -2 and first_state < 0 and len(program.begin_guard) == 0
     plain_end = len(program.end_guard) == 0 and (conditions.span == 0 or first_state < 0)
-    traced, keeps = len(trace) > 0, kept.shape[0] > 0
+    traced, keeps = len(trace) > 0, len(ending.start) > 0
+    next_row = ending.start.copy()
     for r in range(len(subslices.low)):
         low, high, pivot, window = subslices.low[r], subslices.high[r], subslices.pivot[r], subslices.window[r]
         total[:] = zero
@@ -205,8 +231,10 @@ def propagate(
                     if program.scans:
                         for k in range(width):
                             scan_value[i - low, q, k] = value[place, q, k]
-                    if keeps:
-                        kept[i, q] = value[place, q, 0]
+                    if keeps and next_row[q] >= 0:
+                        for k in range(width):
+                            kept[next_row[q], k] = value[place, q, k]
+                        next_row[q] += 1
                     ends = program.ends[q]
                     if ends and not plain_end:
                         ends = may_end(program, events, conditions, q, first_state, i, high, pivot)

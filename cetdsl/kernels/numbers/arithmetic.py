@@ -146,11 +146,11 @@ def _gather_unfit(a: complex, b: complex) -> complex:
     # Infinities and NaN have the exponent 0, and win over finite numbers of any size.
     if a.imag - b.imag > _STEP and math.isfinite(b.real):
         return a
-    return _fitted(a.real + math.ldexp(b.real, -int(a.imag - b.imag)), a.imag)
+    return fitted(a.real + math.ldexp(b.real, -int(a.imag - b.imag)), a.imag)
 
 
 @jit
-def _fitted(mantissa: float, exponent: float) -> complex:
+def fitted(mantissa: float, exponent: float) -> complex:
     """A number of a long sum, of whatever mantissa."""
     if mantissa == 0.0:
         return complex(0.0, 0.0)
@@ -184,8 +184,8 @@ def extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
 
     def scaled(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         # Of weights of any size, too: no product of two mantissas that fit leaves the range of doubles.
-        fit = _fitted(weight, 0.0)
-        return gather(value, _fitted(fit.real * count.real, fit.imag + count.imag), prime)
+        fit = fitted(weight, 0.0)
+        return gather(value, fitted(fit.real * count.real, fit.imag + count.imag), prime)
 
     def lattice(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         return max(value, weight) if how == RAISE_TO else value + weight

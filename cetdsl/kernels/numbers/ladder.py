@@ -33,6 +33,8 @@ DOUBLE_BITS = 53
 EXACT_DOUBLE = 2.0**DOUBLE_BITS
 #: Events may double a count each, so a slice with more of them is likely to overflow doubles, which hold ``2**1023``.
 FEW_EVENTS = 900
+#: Counts of more bits are likely to leave the range of doubles, once they are weighed.
+RANGE_BITS = 1000
 #: What a count must stay below, in bits, to be worked out for a DECIMAL(38), whose largest number has 127.
 DECIMAL_BITS = 128
 #: A number needs so many bits more than its rounded size has: for the error of that, and for its sign.
@@ -76,11 +78,27 @@ WEIGHED = Moduli(31, 1, 1)
 #: For residues that are multiplied in lockstep: the quotient of a product is guessed in doubles, see
 #: :mod:`~cetdsl.kernels.numbers.linear`. Few primes are in the first pass, for most counts need no more.
 MULTIPLIED = Moduli(50, 2, 16)
+#: The same for a kernel that takes one prime at a time.
+MULTIPLIED_ALONE = MULTIPLIED._replace(first=1, most=1)
 
 #: Gives the accumulators of some rows, shape (rows, accumulators), in ``np.float64`` or (scaled) in ``np.complex128``.
 RoundedPass = Callable[[Any, Ints], NDArray[Any]]
 #: Gives the residues of some rows modulo some primes, shape (rows, accumulators, primes).
 ResiduePass = Callable[[Ints, Residues], Residues]
+
+
+def likely_beyond(sizes: Ints, longest: int) -> Bools:
+    """Whether counts over slices of these sizes are likely to leave the range of doubles.
+
+    A trend has at most the events that are given as the ``longest``, 0: any number. There are no more trends then than
+    a power of the slice's size.
+
+    Examples
+    --------
+    >>> likely_beyond(np.array([100, 1_000]), 0), likely_beyond(np.array([1_000, 10**6]), 2)
+    (array([False,  True]), array([False, False]))
+    """
+    return sizes > FEW_EVENTS if not longest else np.log2(np.maximum(sizes, 1)) * longest > RANGE_BITS
 
 
 def rounded(one_pass: RoundedPass, long: Bools, accumulators: int) -> Scaled:

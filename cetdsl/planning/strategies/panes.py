@@ -138,12 +138,14 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
     if not source.is_stream:
         # A pane is one task's work already.
         source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
-    elif not request.is_pair and keeping_of(source, request.compiled[0]).once:
-        return Declined(KEPT_ONCE)
-    elif not has_even_panes(source.windowing):
-        return Declined(UNEVEN)
     found = _carried(request, source, source.windowing.kind == WHOLE and not source.keys and not source.is_stream)
-    return found if isinstance(found, Declined) else merged(MultiplyPanes(BuildPanes(*found)))
+    if isinstance(found, Declined):
+        return found
+    if source.is_stream and keeping_of(source, request.compiled[0]).once:
+        return Declined(KEPT_ONCE)
+    if source.is_stream and not has_even_panes(source.windowing):
+        return Declined(UNEVEN)
+    return merged(MultiplyPanes(BuildPanes(*found)))
 
 
 def _carried(request: AggregateRequest, source: Source, in_ranges: bool) -> _Carried | Declined:

@@ -1,0 +1,441 @@
+"""Long slices in two halves: one thread carries values forwards over the first, another backwards over the second.
+
+A trend that crosses the middle is a trend that may go on, up to its last event in the first half, and another one, from
+its first event in the second half on, if some edge leads from the one event to the other. Read backwards, the machine
+and its comparisons are reversed, and the second half is propagated as the first is. So each half has a value for each
+of its events and states. Those of two events of an edge that may follow one another are found by one walk along the
+values that it compares, in the order that the trees of both halves have already: a merge of two sorted lists.
+
+Two is all that this gives: what events in the middle may follow, and be followed by, depends on the values of both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.ir.indexes import HASH, TOTAL, index_of
+from cetdsl.ir.machine import Comparison, Edge, Machine
+from cetdsl.ir.transitions import ORDERS, RISING
+from cetdsl.kernels._borrow import borrowed
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels._side_by_side import starts
+from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Subslices
+from cetdsl.kernels.machine.program import Layout, build_tables, equality_codes, lay_out
+from cetdsl.kernels.machine.propagate import Accumulators, Ending, propagate
+from cetdsl.kernels.numbers.arithmetic import ADD, by_type, by_types, fitted, gather
+from cetdsl.kernels.numbers.linear import add, multiply
+from cetdsl.kernels.vocabulary import Events, Ints, Places
+from cetdsl.pattern.expressions import MIRRORED
+
+_First = TypeVar("_First")
+_Second = TypeVar("_Second")
+_Comparisons = tuple[Comparison, ...]
+
+
+def has_second_core() -> bool:
+    """Whether this process may run on more than one core."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) > 1
+    return (os.cpu_count() or 1) > 1
+
+
+def backwards(machine: Machine) -> Machine:
+    """Returns the machine of the same trends, read from their last event to the first; edges in the same order.
+
+    Examples
+    --------
+    >>> backwards(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1, (Comparison("<", 2, 3),)),)))
+    Machine(variables=(0, 1), initial=((1, ()),), final=((0, ()),), edges=(Edge(source=1, target=0,
+        comparisons=(Comparison(op='>', later=3, earlier=2),), listed=(), guards=(), met=False),), matching='any')
+    """
+    edges = tuple(Edge(edge.target, edge.source, _mirrored(edge.comparisons)) for edge in machine.edges)
+    return attrs.evolve(machine, initial=machine.final, final=machine.initial, edges=edges)
+
+
+def _mirrored(comparisons: _Comparisons) -> _Comparisons:
+    """Returns the same comparisons where what was the later event is the earlier one."""
+    return tuple(Comparison(MIRRORED[c.op], c.earlier, c.later) for c in comparisons)
+
+
+def _equalities(edge: Edge) -> _Comparisons:
+    return tuple(c for c in edge.comparisons if c.op == "=")
+
+
+def _order(edge: Edge) -> Comparison:
+    return next(c for c in edge.comparisons if c.op in ORDERS)
+
+
+class HalvedMachine:
+    """A machine whose guards are comparisons, and whose edges indexes answer, in both directions.
+
+    In each of them, the source of an edge is the state of the event on this side of the middle.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machines = machine, backwards(machine)
+        self.layouts = lay_out(self.machines[0]), lay_out(self.machines[1])
+
+
+class Pass(NamedTuple):
+    """One computation over all events of a slice, with the fields that ``propagate`` has parameters for."""
+
+    accumulators: Accumulators
+    zero: Any
+    one: NDArray[Any]
+    prime: Any
+
+
+class _Numbered(NamedTuple):
+    """The values of some equalities by numbers: those of all events as later and as earlier ones, and how many."""
+
+    later: Ints
+    earlier: Ints
+    distinct: int
+
+
+class _Laid(NamedTuple):
+    """The events that may cross the middle by an edge, in the order of their places in a tree.
+
+    Attributes
+    ----------
+    row : int32 array, shape (events,)
+        The row of the value that is kept of each event.
+    code, bucket : int64 arrays, shape (events,) and (events,) or (0,)
+        What is compared, and the number of what must be equal, if anything must be.
+    """
+
+    row: Places
+    code: Ints
+    bucket: Ints
+
+
+class _Members(NamedTuple):
+    """The events that may cross the middle by an edge: the number of what must be equal, -1: none; in their order."""
+
+    bucket: Ints
+
+
+class _Half:
+    """One half: its events in the order in which values are carried along, and where each stands in each index.
+
+    Equalities are ``numbered`` alike in both halves.
+    """
+
+    def __init__(
+        self, machine: Machine, layout: Layout, events: Events, numbered: dict[_Comparisons, _Numbered], part: slice
+    ) -> None:
+        self.events, self._program, self._edges, self._part = events, layout.program, machine.edges, part
+        self._tables = build_tables(layout, events, lambda equalities, _: numbered[tuple(equalities)])
+        self.crossing = [self._crossing(edge, layout, numbered) for edge in machine.edges]
+
+    def _crossing(self, edge: Edge, layout: Layout, numbered: dict[_Comparisons, _Numbered]) -> _Laid | _Members | None:
+        """Returns the events that may cross the middle by an edge; None where all of its source's events may."""
+        kind, equal = index_of(edge), _equalities(edge)
+        if kind == TOTAL:
+            return None
+        mask, variable = self.events.mask, self._program.variable[edge.source]
+        bucket = numbered[equal].earlier if equal else np.zeros(0, dtype=np.int64)
+        if kind == HASH:
+            return _Members(bucket[(mask >> variable) & 1 == 1])
+        number = layout.trees.index(edge.comparisons)
+        base, position = self._tables.update_base[number], self._tables.update_position[number]
+        code = np.ascontiguousarray(self.events.codes[_order(edge).earlier])
+        return _lay_out(mask, variable, base, position, code, bucket)
+
+    def carry(self, wanted: Pass, out: NDArray[Any]) -> list[NDArray[Any]]:
+        """Adds the trends within this half to ``out``, and returns the values of what may cross the middle.
+
+        For each edge these are a row of all events together, or one for each event of ``crossing``.
+        """
+        accumulators, zero, one, prime = wanted
+        kept = {edge.source for edge, crossing in zip(self._edges, self.crossing) if crossing is not None}
+        sizes = [_count(self.events.mask, v) if q in kept else 0 for q, v in enumerate(self._program.variable)]
+        begin, width = starts(sizes), len(one)
+        start = np.array([begin[q] if q in kept else -1 for q in range(len(sizes))], dtype=np.int64)
+        ending = Ending(
+            np.empty((len(sizes), width), dtype=one.dtype), start, np.empty((begin[-1], width), dtype=one.dtype)
+        )
+        none, whole = np.array([-1]), np.zeros(1, dtype=np.int64)
+        propagate(
+            self._program,
+            self._tables,
+            # Indexes answer all edges, so nothing looks at the values themselves.
+            self.events._replace(codes=np.zeros((0, 0), dtype=np.int64), valid=np.zeros((0, 0), dtype=np.bool_)),
+            NO_CONDITIONS,
+            accumulators._replace(weights=np.ascontiguousarray(accumulators.weights[:, self._part])),
+            Subslices(whole, np.array([len(self.events.time)]), none, whole, whole),
+            zero,
+            one,
+            prime,
+            -1,
+            False,
+            out,
+            np.zeros(0, dtype=one.dtype),
+            ending,
+        )
+        values = list[NDArray[Any]]()
+        for edge, crossing in zip(self._edges, self.crossing):
+            of_state = ending.value[begin[edge.source] : begin[edge.source + 1]]
+            if crossing is None:
+                values.append(ending.total[edge.source : edge.source + 1])
+            else:
+                values.append(of_state if isinstance(crossing, _Members) else _rows(of_state, crossing.row))
+        return values
+
+
+class HalvedSlice:
+    """A slice of a chunk's events, cut between two instants."""
+
+    def __init__(self, machine: HalvedMachine, events: Events, low: int, high: int) -> None:
+        self._edges = machine.machines[0].edges
+        instants = events.instant[low:high]
+        middle = low + int(np.searchsorted(instants, instants[len(instants) // 2]))
+        # Backwards, up to the event before the first one: that is written as none, if there is no such event.
+        parts = slice(low, middle), slice(high - 1, middle - 1 if middle else None, -1)
+        whole = _stretch(events, slice(low, high))
+        numbered = {
+            equal: _Numbered(*equality_codes(equal, whole)) for edge in self._edges if (equal := _equalities(edge))
+        }
+        self.buckets = {equal: one.distinct for equal, one in numbered.items()}
+        cut = middle - low
+        of_halves = (
+            {equal: _Numbered(one.later[:cut], one.earlier[:cut], one.distinct) for equal, one in numbered.items()},
+            {
+                _mirrored(equal): _Numbered(_reversed(one.earlier[cut:]), _reversed(one.later[cut:]), one.distinct)
+                for equal, one in numbered.items()
+            },
+        )
+        first, second = (
+            partial(_Half, machine.machines[n], machine.layouts[n], _stretch(events, parts[n]), of_halves[n], parts[n])
+            for n in (0, 1)
+        )
+        self._halves = _both(first, second)
+
+    def add_to(self, out: NDArray[Any], wanted: Pass) -> None:
+        """Adds the values of the slice's complete trends to ``out``, of shape (accumulators,)."""
+        first, second = self._halves
+        within = np.full((2, 1, len(out)), wanted.zero)
+        ahead, behind = _both(lambda: first.carry(wanted, within[0]), lambda: second.carry(wanted, within[1]))
+        prime = wanted.prime
+        how = _How(wanted.accumulators.how, wanted.one, prime, 1.0 / float(prime) if prime else 0.0)
+        _gather_rows(within[:, 0], out, prime)
+        for number, edge in enumerate(self._edges):
+            before, after = first.crossing[number], second.crossing[number]
+            if isinstance(before, _Laid) and isinstance(after, _Laid):
+                op, count = _order(edge).op, self.buckets.get(_equalities(edge), 1)
+                falling, inclusive = op not in RISING, op in ("<=", ">=")
+                _join_ordered(
+                    before, after, count, falling, inclusive, ahead[number], behind[number], how, wanted.zero, out
+                )
+            elif isinstance(before, _Members) and isinstance(after, _Members):
+                count = self.buckets[_equalities(edge)]
+                _join_equal(before.bucket, after.bucket, count, ahead[number], behind[number], how, wanted.zero, out)
+            else:
+                _join(ahead[number][0], behind[number][0], how, out)
+
+
+def _stretch(events: Events, part: slice) -> Events:
+    """Returns some events as those of one key, in their order, or, by a step of -1, from the last to the first."""
+    instant = events.instant[part]
+    if part.step == -1:
+        instant = instant[:1] - instant
+    return events._replace(
+        segment_start=np.array([0, len(instant)]),
+        time=instant,  # nobody asks for more of times here than how many there are
+        instant=instant,
+        mask=np.ascontiguousarray(events.mask[part]),
+        codes=events.codes[:, part],
+        valid=events.valid[:, part],
+    )
+
+
+def _reversed(values: Ints) -> Ints:
+    return np.ascontiguousarray(values[::-1])
+
+
+def _both(first: Callable[[], _First], second: Callable[[], _Second]) -> tuple[_First, _Second]:
+    """Calls two functions at once, and returns what both give; kernels let go of the interpreter's lock."""
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(second)
+        return first(), waiting.result()
+
+
+class _How(NamedTuple):
+    """How values of both halves are put together: accumulators' operations, their values of no event, the modulus."""
+
+    how: Ints
+    one: NDArray[Any]
+    prime: Any
+    reciprocal: float
+
+
+@by_types
+def _joined(a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any) -> Any:
+    """Returns accumulator ``k`` of the trends that any of some begins, and any of others ends; and counts of both."""
+
+    def rounded(
+        a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any
+    ) -> Any:
+        found = multiply(a, count_b, prime, reciprocal)
+        return found if k == 0 else found + multiply(count_a, b, prime, reciprocal)
+
+    def scaled(
+        a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any
+    ) -> Any:
+        found = _scaled_product(a, count_b)
+        return found if k == 0 else gather(found, _scaled_product(count_a, b), prime)
+
+    def modular(
+        a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any
+    ) -> Any:
+        found = multiply(a, count_b, prime, reciprocal)
+        return found if k == 0 else add(found, multiply(count_a, b, prime, reciprocal), prime)
+
+    def lattice(
+        a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any
+    ) -> Any:
+        if count_a < 0 or count_b < 0:
+            return -1
+        return a + b - one if how == ADD else max(a, b)
+
+    return by_type(a, rounded, scaled, lattice, modular)
+
+
+@inlined
+def _scaled_product(a: complex, b: complex) -> complex:
+    """Multiplies two numbers of long sums; zero times anything is zero."""
+    if a.real == 0.0 or b.real == 0.0:
+        return complex(0.0, 0.0)
+    return fitted(a.real * b.real, a.imag + b.imag)
+
+
+@inlined
+def _join(ahead: NDArray[Any], behind: NDArray[Any], how: _How, out: NDArray[Any]) -> None:
+    """Adds the values of trends of which any in ``ahead`` goes on with any of those ``behind``."""
+    for k in range(len(out)):
+        value = _joined(ahead[k], behind[k], ahead[0], behind[0], k, how.how[k], how.one[k], how.prime, how.reciprocal)
+        out[k] = gather(out[k], value, how.prime)
+
+
+@jit
+def _join_equal(
+    first: Ints, second: Ints, count: int, ahead: NDArray[Any], behind: NDArray[Any], how: _How, zero: Any, out: Any
+) -> None:
+    """Lets events be followed by those that have the same number, which is below ``count``."""
+    how, width = borrowed(how), len(out)
+    total = np.full((count, width), zero)
+    for n in range(len(first)):
+        if first[n] >= 0:
+            for k in range(width):
+                total[first[n], k] = gather(total[first[n], k], ahead[n, k], how.prime)
+    for n in range(len(second)):
+        if second[n] >= 0:
+            _join(total[second[n]], behind[n], how, out)
+
+
+@jit
+def _join_ordered(
+    first: _Laid,
+    second: _Laid,
+    count: int,
+    falling: bool,
+    inclusive: bool,
+    ahead: NDArray[Any],
+    behind: NDArray[Any],
+    how: _How,
+    zero: Any,
+    out: NDArray[Any],
+) -> None:
+    """Lets events be followed by those of the same number with larger values, or, if values are ``falling``, smaller.
+
+    The events of both halves are by their numbers, which are below ``count``. In the first half those of one number
+    come by the smallest value, or where values fall by the largest; in the second half it is the other way round.
+    """
+    first, second, how = borrowed(first), borrowed(second), borrowed(how)
+    flip = -1 if falling else 0  # x ^ -1 is ~x, which reverses the order and cannot overflow
+    bucketed = len(first.bucket) > 0
+    begin, stop = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    if bucketed:
+        for n in range(len(first.bucket)):
+            bucket = first.bucket[n]
+            if stop[bucket] == 0:
+                begin[bucket] = n
+            stop[bucket] = n + 1
+    else:
+        stop[0] = len(first.code)
+    total = np.full(len(out), zero)
+    current, at, end = -1, 0, 0
+    for n in range(len(second.code) - 1, -1, -1):
+        bucket = second.bucket[n] if bucketed else 0
+        if bucket != current:
+            current, at, end = bucket, begin[bucket], stop[bucket]
+            total[:] = zero
+        wanted = second.code[n] ^ flip
+        # ``total`` has the values of the events of this number up to ``at``, and of no others.
+        while at < end:
+            value = first.code[at] ^ flip
+            if value > wanted or (value == wanted and not inclusive):
+                break
+            for k in range(len(total)):
+                total[k] = gather(total[k], ahead[at, k], how.prime)
+            at += 1
+        _join(total, behind[n], how, out)
+
+
+@jit
+def _gather_rows(found: NDArray[Any], out: NDArray[Any], prime: Any) -> None:
+    """Adds the rows that were found."""
+    for row in range(found.shape[0]):
+        for k in range(len(out)):
+            out[k] = gather(out[k], found[row, k], prime)
+
+
+@jit
+def _rows(values: NDArray[Any], row: Places) -> NDArray[Any]:
+    """Returns some rows; to take them by NumPy would take several times as long where they are short."""
+    found = np.empty((len(row), values.shape[1]), dtype=values.dtype)
+    for n in range(len(row)):
+        for k in range(values.shape[1]):
+            found[n, k] = values[row[n], k]
+    return found
+
+
+@jit
+def _count(mask: Ints, variable: int) -> int:
+    """Returns how many events a variable may be bound to."""
+    found = 0
+    for own in mask:
+        found += (own >> variable) & 1
+    return found
+
+
+@jit
+def _lay_out(mask: Ints, variable: int, base: Places, position: Places, codes: Ints, buckets: Ints) -> _Laid:
+    """Puts the events that a variable may be bound to in the order of their places in a tree."""
+    event, number = np.full(len(mask), -1, dtype=np.int32), np.empty(len(mask), dtype=np.int32)
+    members = 0
+    for i in range(len(mask)):
+        if (mask[i] >> variable) & 1:
+            if position[i] > 0:
+                event[base[i] + position[i] - 1] = i
+            number[i] = members
+            members += 1
+    row, code = np.empty(members, dtype=np.int32), np.empty(members, dtype=np.int64)
+    bucket = np.empty(members if len(buckets) else 0, dtype=np.int64)
+    size = 0
+    for own in event:
+        if own >= 0:
+            row[size] = number[own]
+            code[size] = codes[own]
+            if len(buckets):
+                bucket[size] = buckets[own]
+            size += 1
+    return _Laid(row[:size], code[:size], bucket[: size if len(buckets) else 0])
