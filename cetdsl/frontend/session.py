@@ -1203,14 +1203,19 @@ def pattern(
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
     sort : {"auto", "kernel", "spark", "runs", "input"}, optional
-        Who puts the events of a task in order: Spark; the kernel in the Python worker; or both, by ``runs``: workers
-        sort what they read before it is shuffled, and send many events of a key in one row, which pays where keys have
-        hundreds of events, of which but numbers are sent (where texts are, or ties are broken, it is as ``auto``).
-        ``input`` says that events come in order, as from a file for each day: each task then multiplies what it reads
-        of a key, and no event is shuffled; keys of which this turns out wrong are read once more, see
-        :ref:`stretches`. Where trends are not counted by such products, it is as ``auto``.
-        ``auto`` takes whoever is expected to take less time. By default the session's setting
-        ``cetdsl.sort``, and else ``auto``.
+        Who puts the events of each task in order of time.
+
+        - ``"spark"``: Spark, by its own sort.
+        - ``"kernel"``: the kernel, in the Python worker.
+        - ``"runs"``: Workers sort what they read before the shuffle, and send many events of a key in one row. This
+          pays where keys have hundreds of events. Where more of an event is sent than numbers, or ties are broken, it
+          means ``"auto"``.
+        - ``"input"``: Nobody, as each task reads events in order, for instance from a file for each day. A task
+          multiplies what it reads of a key, and no event is shuffled. A key whose events turn out to be mixed is read
+          once more, see :ref:`stretches`. For queries that are not answered by such products it means ``"auto"``.
+        - ``"auto"``: Spark or the kernel, whichever is expected to take less time.
+
+        By default the session's setting ``cetdsl.sort``, and else ``"auto"``.
     sort_memory : str or int, optional
         About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
         Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 48 MiB.

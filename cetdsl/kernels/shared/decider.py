@@ -12,12 +12,12 @@ from cetdsl.kernels.answers.tables import additive_accumulators
 from cetdsl.kernels.numbers.ladder import MULTIPLIED
 from cetdsl.kernels.shared.benefit import (
     Decisions,
+    Demand,
     Load,
     Prices,
-    Rates,
     all_in_one,
-    decide,
     decide_as_published,
+    decide_chunk,
 )
 from cetdsl.kernels.shared.bursts import Frame, Survey
 from cetdsl.kernels.shared.operations import NEVER, SHARED, Modes
@@ -59,11 +59,14 @@ class Decider:
         additive = [additive_accumulators(spec) for spec in specs]
         # What all chunks have in common is found once: a chunk's decisions take some ten microseconds.
         query = template.query[: template.repeating]
-        self._window = template.window[query]
-        self._accumulators = np.array([len(found) for found in additive], dtype=np.int64)[query]
-        self._in_doubles = prices.doubles.of_passes(1, prices.once)
-        self._in_scaled = prices.scaled.of_passes(1, prices.once)
-        self._rows = len({(added.update, added.column) for found in additive for added in found[1:]})
+        self._demand = Demand(
+            template.variant,
+            template.window[query],
+            np.array([len(found) for found in additive], dtype=np.int64)[query],
+            len({(added.update, added.column) for found in additive for added in found[1:]}),
+        )
+        self._in_doubles = np.array(prices.doubles.of_passes(1, prices.once))
+        self._in_scaled = np.array(prices.scaled.of_passes(1, prices.once))
         self._predecessors = predecessors(template)
         self._exact = any(spec.answer.exact for spec in specs)
         #: The decision that was made once, and holds for all chunks.
@@ -83,26 +86,25 @@ class Decider:
         return Decisions(np.broadcast_to(self._chosen, shape).copy(), made, 0, 0)
 
     def _by_model(self, frame: Frame, seen: Survey) -> Decisions:
-        load = self._load(frame)
         if self.cost_model == CALIBRATED:
-            return decide(self.template, load, seen, self._rates(frame, seen))
-        return decide_as_published(self.template, frame, load, seen, self.cost_model == EQUATION_8)[0]
+            beyond = self._of_residues(frame, seen) if self._exact else self._in_scaled
+            return decide_chunk(self.template, self._demand, frame, seen, self._in_doubles, beyond)
+        searched = self.cost_model == EQUATION_8
+        return decide_as_published(self.template, frame, self._load(frame), seen, searched)[0]
 
     def _load(self, frame: Frame) -> Load:
-        kept = self._accumulators * frame.slots[self._window]
-        cells = np.bincount(self.template.variant, kept, self.template.variants).astype(np.int64)
-        return Load(frame.columns, cells, self._predecessors, self._rows)
+        demand = self._demand
+        kept = demand.accumulators * frame.slots[demand.window]
+        cells = np.bincount(demand.variant, kept, self.template.variants).astype(np.int64)
+        return Load(frame.columns, cells, self._predecessors, demand.rows)
 
-    def _rates(self, frame: Frame, seen: Survey) -> Rates:
-        """Returns the rates of all passes that this chunk will take."""
-        if not frame.long.any():
-            return self._in_doubles
-        if not self._exact:
-            return self._in_scaled
+    def _of_residues(self, frame: Frame, seen: Survey) -> Floats:
+        """Returns the rates of all passes that this chunk will take, if it has long windows."""
         sizes = frame.island[:, 1] - frame.island[:, 0]
         largest, taken = sizes.max(initial=0), seen.events.sum() / max(int(sizes.sum()), 1)
         passes = np.ceil(largest * taken / (MULTIPLIED.bits - 1) / MULTIPLIED.most)
-        return self.prices.residues.of_passes(passes, self._in_scaled)
+        rates: Floats = passes * np.array(self.prices.residues) + self._in_scaled
+        return rates
 
 
 def _of_variants(template: Template, deviations: Sequence[float | None]) -> Floats:
