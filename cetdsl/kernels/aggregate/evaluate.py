@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +33,7 @@ class Evaluator:
         self.spec = spec
         self._guarded = GuardedMachine(spec)
         self.layout = lay_out(self._guarded.machine)
-        halved = fits_in_halves(spec) and has_second_core()
-        self.halved = HalvedMachine(self._guarded.machine) if halved else None
+        self._cuts = fits_in_halves(spec) and has_second_core()
         self.lattice, self.longest = extreme_accumulators(spec), longest_trend(spec.query.machine)
         self.span = span_of(spec.query)
 
@@ -48,12 +48,17 @@ class Evaluator:
         scaled, exact = job.additive()
         return Values(scaled[0].real != 0, exact, scaled, job.extremes())
 
+    @cached_property
+    def _halved(self) -> HalvedMachine:
+        """The machine in both directions, which only long slices need."""
+        return HalvedMachine(self._guarded.machine)
+
     def _halves(self, events: Events, slices: Slices) -> dict[int, HalvedSlice]:
         """Returns the slices that are worth a second thread, by their numbers."""
-        if self.halved is None:
+        if not self._cuts:
             return {}
         long = np.flatnonzero(slices.high - slices.low >= LONG_KEY).tolist()
-        return {row: HalvedSlice(self.halved, events, int(slices.low[row]), int(slices.high[row])) for row in long}
+        return {row: HalvedSlice(self._halved, events, int(slices.low[row]), int(slices.high[row])) for row in long}
 
 
 class _Job(NamedTuple):

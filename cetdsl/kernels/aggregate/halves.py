@@ -202,7 +202,7 @@ class HalvedSlice:
         parts = slice(low, middle), slice(high - 1, middle - 1 if middle else None, -1)
         whole = _stretch(events, slice(low, high))
         numbered = {
-            equal: _Numbered(*equality_codes(equal, whole)) for edge in self._edges if (equal := _equalities(edge))
+            equal: _Numbered(*equality_codes(equal, whole)) for equal in {*map(_equalities, self._edges)} if equal
         }
         self.buckets = {equal: one.distinct for equal, one in numbered.items()}
         cut = middle - low
@@ -281,19 +281,13 @@ class _How(NamedTuple):
 def _joined(a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any) -> Any:
     """Returns accumulator ``k`` of the trends that any of some begins, and any of others ends; and counts of both."""
 
-    def rounded(
-        a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any
-    ) -> Any:
-        found = multiply(a, count_b, prime, reciprocal)
-        return found if k == 0 else found + multiply(count_a, b, prime, reciprocal)
-
     def scaled(
         a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any
     ) -> Any:
         found = _scaled_product(a, count_b)
         return found if k == 0 else gather(found, _scaled_product(count_a, b), prime)
 
-    def modular(
+    def linear(
         a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any
     ) -> Any:
         found = multiply(a, count_b, prime, reciprocal)
@@ -306,7 +300,7 @@ def _joined(a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: A
             return -1
         return a + b - one if how == ADD else max(a, b)
 
-    return by_type(a, rounded, scaled, lattice, modular)
+    return by_type(a, linear, scaled, lattice, linear)
 
 
 @inlined

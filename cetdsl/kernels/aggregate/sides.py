@@ -66,14 +66,13 @@ class Rules(NamedTuple):
 class Side(NamedTuple):
     """One side of the pivot; walks from the pivot's state ``s`` begin in ``places[s]``.
 
-    ``demands`` are those of all readers, and ``repeats`` says whether a walk may come to a place again.
+    ``demands`` are those of all readers.
     """
 
     places: dict[int, tuple[int, ...]]
     demands: list[tuple[Demand, ...]]
     final: Bools
     rules: Rules
-    repeats: bool
 
     @property
     def entries(self) -> int:
@@ -149,22 +148,19 @@ def side_of(
                 key = variable, demands_of(negation.correlated, pivot, variable)
                 undoing.setdefault(key, []).append(number)
     final = np.array([ends.get(state) == guards for state, _, guards in numbers], dtype=np.bool_)
-    rules, repeats = _rules(variables, transitions, [(v, places) for (v, _), places in undoing.items()])
+    rules = _rules(variables, transitions, [(v, places) for (v, _), places in undoing.items()])
     demands += [own for _, own in undoing]
-    return Side({s: tuple(numbers[p] for p in places) for s, places in starts.items()}, demands, final, rules, repeats)
+    return Side({s: tuple(numbers[p] for p in places) for s, places in starts.items()}, demands, final, rules)
 
 
-def _rules(
-    variables: list[int], transitions: list[tuple[int, int]], undoing: list[tuple[int, list[int]]]
-) -> tuple[Rules, bool]:
-    """Returns the rules of some places, and whether one of them is ever entered again."""
+def _rules(variables: list[int], transitions: list[tuple[int, int]], undoing: list[tuple[int, list[int]]]) -> Rules:
+    """Returns the rules of some places."""
     size = len(variables)
     reach = np.zeros((size, size), dtype=np.bool_)
     for source, target in transitions:
         reach[source, target] = True
     for middle in range(size):
         reach |= reach[:, middle, None] & reach[None, middle, :]
-    repeats = bool(reach.diagonal().any())
     # To stay in a place that may be undone is no matter of course.
     fragile = sorted({place for _, places in undoing for place in places})
     reach[fragile, fragile] = True
@@ -187,5 +183,4 @@ def _rules(
     left, right = (np.ascontiguousarray(column) for column in flat.T)
     row, column, entry = (np.ascontiguousarray(axis) for axis in terms.T)
     readers = np.array([*variables, *(variable for variable, _ in undoing)], dtype=np.int64)
-    rules = Rules(readers, into_start, into_flat, factor_start, left, right, row, column, entry, own, signs)
-    return rules, repeats
+    return Rules(readers, into_start, into_flat, factor_start, left, right, row, column, entry, own, signs)

@@ -162,11 +162,10 @@ def decide(template: Template, load: Load, seen: Survey, rates: Rates) -> Decisi
 class Demand(NamedTuple):
     """What the repeating states of a template ask for, whatever the chunk: arrays of shape (nodes,).
 
-    ``variant`` and ``window`` of each, and the ``accumulators`` that its query keeps for each of its windows; and the
-    different weights that are summed up, ``rows``.
+    The ``window`` of each, and the ``accumulators`` that its query keeps for each of its windows; and the different
+    weights that are summed up, ``rows``.
     """
 
-    variant: Ints
     window: Ints
     accumulators: Ints
     rows: int
@@ -180,11 +179,11 @@ def decide_chunk(
     A chunk's decisions take some ten microseconds where the processor's caches know them, and several times as long
     where they do not, so that each call of NumPy, and each tuple that is taken apart, would count.
     """
-    known = demand.variant, demand.window, demand.accumulators, demand.rows
     return Decisions(
         *_decide_chunk(
             template.family_start,
-            *known,
+            template.variant,
+            *demand,
             frame.slots,
             frame.columns,
             frame.long,
@@ -194,6 +193,15 @@ def decide_chunk(
             scaled,
         )
     )
+
+
+@jit
+def cells_of(variant: Ints, window: Ints, accumulators: Ints, slots: Ints, variants: int) -> Ints:
+    """Returns how many numbers are kept for each variant: accumulators of its nodes, for each window that is open."""
+    cells = np.zeros(variants, dtype=np.int64)
+    for node in range(len(variant)):
+        cells[variant[node]] += accumulators[node] * slots[window[node]]
+    return cells
 
 
 @jit
@@ -211,9 +219,7 @@ def _decide_chunk(
     doubles: Floats,
     scaled: Floats,
 ) -> tuple[Modes, int, int, int]:
-    cells = np.zeros(len(columns), dtype=np.int64)
-    for node in range(len(variant)):
-        cells[variant[node]] += accumulators[node] * slots[window[node]]
+    cells = cells_of(variant, window, accumulators, slots, len(columns))
     own = scaled if long.any() else doubles
     rates = Rates(own[0], own[1], own[2], own[3], own[4], own[5])
     return _decide(family_start, columns, cells, rows, events, of_variant, rates)

@@ -16,6 +16,7 @@ from cetdsl.kernels.shared.benefit import (
     Load,
     Prices,
     all_in_one,
+    cells_of,
     decide_as_published,
     decide_chunk,
 )
@@ -60,7 +61,6 @@ class Decider:
         # What all chunks have in common is found once: a chunk's decisions take some ten microseconds.
         query = template.query[: template.repeating]
         self._demand = Demand(
-            template.variant,
             template.window[query],
             np.array([len(found) for found in additive], dtype=np.int64)[query],
             len({(added.update, added.column) for found in additive for added in found[1:]}),
@@ -94,8 +94,8 @@ class Decider:
 
     def _load(self, frame: Frame) -> Load:
         demand = self._demand
-        kept = demand.accumulators * frame.slots[demand.window]
-        cells = np.bincount(demand.variant, kept, self.template.variants).astype(np.int64)
+        own = self.template.variant, demand.window, demand.accumulators
+        cells = cells_of(*own, frame.slots, self.template.variants)
         return Load(frame.columns, cells, self._predecessors, demand.rows)
 
     def _of_residues(self, frame: Frame, seen: Survey) -> Floats:
