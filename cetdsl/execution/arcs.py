@@ -35,13 +35,15 @@ class Arcs:
         self._edges = edges.localCheckpoint()
 
     def side(self, nodes: DataFrame) -> DataFrame:
-        """Returns those of some nodes that follow others, once for each of these, ``x``."""
+        """Returns those of some nodes that follow others, once for each of these, ``x``; each round needs them."""
+        return self._ends(nodes).localCheckpoint()
+
+    def _ends(self, nodes: DataFrame) -> DataFrame:
         return self._edges.join(nodes, F.col("y") == F.col("c")).drop("y")
 
-    def spread(self, nodes: DataFrame, size: int) -> DataFrame:
-        """Returns :meth:`side` of so many nodes, in the tasks that look for followers."""
-        size = max(size, self._edges.count())
-        return self.side(nodes).repartition(tasks_for(nodes.sparkSession, size), "x")
+    def spread(self, side: DataFrame, size: int) -> DataFrame:
+        """Returns the rows of a :meth:`side`, so many, in the tasks that look for followers."""
+        return side.repartition(tasks_for(side.sparkSession, size), "x")
 
     def followed(self, earlier: DataFrame, side: DataFrame) -> DataFrame:
         """Joins rows to the nodes of a :meth:`side` that follow them; the columns of the rows end with ``_0``."""
@@ -50,7 +52,7 @@ class Arcs:
 
     def preceded(self, earlier: DataFrame, later: DataFrame) -> DataFrame:
         """As :meth:`followed`, for so few later nodes that all tasks may have them."""
-        return self.followed(earlier, self._edges.join(F.broadcast(later), F.col("y") == F.col("c")).drop("y"))
+        return self.followed(earlier, self._ends(F.broadcast(later)))
 
 
 def reduced(edges: DataFrame) -> DataFrame:

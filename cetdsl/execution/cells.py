@@ -137,17 +137,17 @@ class Cells:
         rows, nodes, meet = self._sides(earlier, later)
         return rows.join(nodes, meet)
 
-    def spread(self, nodes: DataFrame, size: int) -> DataFrame:
-        """Returns those of ``size`` nodes that may follow some, in the tasks that look for followers.
+    def side(self, nodes: DataFrame) -> DataFrame:
+        """Returns those of some nodes that may follow others."""
+        return nodes.filter(self.usable(later=True))
+
+    def spread(self, side: DataFrame, size: int) -> DataFrame:
+        """Returns the nodes of a :meth:`side`, so many, in the tasks that look for followers.
 
         Where they are :func:`kept`, rounds of :meth:`followed` send only rows to tasks, and none of these nodes.
         """
         meet = [self._place] if self._is_numbered else self._stands()
-        return self.side(nodes).repartition(tasks_for(nodes.sparkSession, size), *meet)
-
-    def side(self, nodes: DataFrame) -> DataFrame:
-        """Returns those of some nodes that may follow others."""
-        return nodes.filter(self.usable(later=True))
+        return side.repartition(tasks_for(side.sparkSession, size), *meet)
 
     def _stands(self) -> list[Column]:
         """The list and the cell that a later event stands in."""
@@ -188,7 +188,7 @@ class Cells:
             same = [F.col("meets_0") == self._place, *bounds]
         else:
             same = [one == other for one, other in values]
-        return rows, later.filter(self.usable(later=True)), combine(operator.and_, [*same, *self._tests()])
+        return rows, self.side(later), combine(operator.and_, [*same, *self._tests()])
 
     def _tests(self) -> Iterator[Column]:
         """What two events of a cell must still pass."""

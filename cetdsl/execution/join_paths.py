@@ -77,11 +77,10 @@ def _in_steps(df: DataFrame, plan: JoinPaths) -> _Walk:
     nodes = (nodes if plan.compiled.lists else nodes.drop("e")).localCheckpoint()
     # No path leads to a source.
     later = nodes.filter(~F.col("source")).drop("source")
-    inner, last = _by_sink(later)
-    size, ends = (int(part.count()) for part in (inner, last))
+    (inner, size), (last, ends) = (_sides(graph, part) for part in _by_sink(later))
     small = size <= FEW_ROWS
-    index = [] if small else [step.spread(inner, size) for step in graph.steps]
-    found = [part.hint("shuffle_hash") for part in index] or [F.broadcast(step.side(inner)) for step in graph.steps]
+    index = [] if small else [step.spread(side, size) for step, side in zip(graph.steps, inner, strict=True)]
+    found = [part.hint("shuffle_hash") for part in index] or [F.broadcast(side) for side in inner]
     path = F.concat("path_0", "path").alias("path")
 
     def longer(paths: DataFrame, sides: list[DataFrame], names: list[str]) -> DataFrame:
@@ -93,13 +92,18 @@ def _in_steps(df: DataFrame, plan: JoinPaths) -> _Walk:
         return longer(F.broadcast(paths) if few and not small else paths, found, on)
 
     def finish(paths: DataFrame) -> DataFrame:
-        sides = [step.side(last) for step in graph.steps]
-        sides = [F.broadcast(side) if ends <= FEW_ROWS else side.hint("shuffle_hash") for side in sides]
+        sides = [F.broadcast(side) if ends <= FEW_ROWS else side.hint("shuffle_hash") for side in last]
         return longer(paths, sides, [*places, "path"])
 
     on = [name for name in nodes.columns if name in leading]
     start = nodes.filter(F.col("source") & F.col("q").isin(graph.initial)).select(*on, "sink")
     return _Walk(start, extend, finish, index)
+
+
+def _sides(graph: JoinedGraph, nodes: DataFrame) -> tuple[list[DataFrame], int]:
+    """Returns what paths are joined with, for each of a graph's steps, where they go on to some nodes; and its size."""
+    sides = [step.side(nodes) for step in graph.steps]
+    return sides, sum(side.count() for side in sides)
 
 
 def _along_edges(df: DataFrame, plan: JoinPaths) -> _Walk:

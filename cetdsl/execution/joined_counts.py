@@ -81,8 +81,8 @@ def _rounds(
     """
     own = [name for name in nodes.columns if name not in ("place", "source")]
     others = nodes.filter(~F.col("source")).select(*own)
-    size, length = others.count(), 0
-    later = [step.spread(others, size) for step in graph.steps]
+    sides, length = [step.side(others) for step in graph.steps], 0
+    later = [step.spread(side, side.count()) for step, side in zip(graph.steps, sides, strict=True)]
     front = nodes.filter("source").select(*own).withColumn("ways", one_way(number))
     with kept(later):
         while True:
@@ -98,8 +98,8 @@ def _rounds(
             going = front.filter(~F.col("sink"))
             going = F.broadcast(going) if size <= FEW_ROWS else going.hint("shuffle_hash")
             columns = [*map(F.col, own), F.col("ways_0").alias("ways")]
-            sides = zip(graph.steps, later, strict=True)
-            pairs = [step.followed(going, side).select(*columns) for step, side in sides]
+            found = (step.followed(going, side) for step, side in zip(graph.steps, later, strict=True))
+            pairs = [rows.select(*columns) for rows in found]
             front = summed(union(pairs), own, number).drop("size")
 
 
