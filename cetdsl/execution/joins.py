@@ -3,7 +3,8 @@
 Attribute vertices are found by sorting. The bounds of earlier events and the values of later ones stand in one order,
 so the number of bounds so far says which range a value lies in. Events are counted along one key in order of time, and
 bounds in order of value, by many tasks, each of which has a section of the times or the values. Sections are made by
-quantiles. Which events meet, :mod:`cetdsl.execution.cells` finds.
+quantiles. Which events meet, :mod:`cetdsl.execution.cells` finds; which of these "maximal" trends go along,
+:mod:`cetdsl.execution.arcs`.
 """
 
 from __future__ import annotations
