@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=2, help="runs of each contestant of the race, after a warm-up")
     parser.add_argument("--limit", default="1g", help="spark.executor.pyspark.memory of beyond and orders")
     parser.add_argument("--ask", nargs="+", choices=("count", "sample"), default=["count", "sample"])
+    parser.add_argument("--completeness", choices=("maximal", "ends"), default="ends", help="of all but orders")
     parser.add_argument("--query", choices=QUERIES, default="jumps", help="what orders asks")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--memory", default="2500m", help="of the driver, which runs all tasks but Python's")
@@ -52,10 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         events = Events(spark, options.data or Path(folder) / "data", 1.0)
         for rows in options.rows:
             if options.what == "race":
-                race(checks(events, rows), options.runs, Path(folder))
+                race(checks(events, rows), options.completeness, options.runs, Path(folder))
+            elif options.what == "beyond":
+                beyond(checks(events, rows), CHAIN, options.completeness, options.ask, Path(folder))
             else:
-                df = checks(events, rows) if options.what == "beyond" else prices(events, rows)
-                beyond(df, CHAIN if options.what == "beyond" else QUERIES[options.query], options.ask, Path(folder))
+                beyond(prices(events, rows), QUERIES[options.query], "ends", options.ask, Path(folder))
         spark.stop()
     return 0
 
@@ -94,12 +96,12 @@ def prices(events: Events, rows: int) -> DataFrame:
     return events.saved(f"prices-{rows}", made)
 
 
-def race(df: DataFrame, runs: int, folder: Path) -> None:
-    """All columns of all trends by ``"ends"``, into Spark's noop sink, by joins and in tasks in turn."""
+def race(df: DataFrame, reading: str, runs: int, folder: Path) -> None:
+    """All columns of all complete trends, into Spark's noop sink, by joins and in tasks in turn."""
 
     def listed(algorithm: str) -> Callable[[], object]:
         asked = cet.pattern(df, CHAIN, time="ts", type="kind")
-        return lambda: asked.complete_trends("ends", algorithm=algorithm).write.format("noop").mode("overwrite").save()
+        return lambda: asked.complete_trends(reading, algorithm=algorithm).write.format("noop").mode("overwrite").save()
 
     for turn in range(runs + 1):
         for algorithm in ("auto", "joins"):
@@ -107,15 +109,15 @@ def race(df: DataFrame, runs: int, folder: Path) -> None:
             print(json.dumps({"rows": df.count(), "turn": turn, "algorithm": algorithm, **told}), flush=True)
 
 
-def beyond(df: DataFrame, query: Any, asked_for: Sequence[str], folder: Path) -> None:
+def beyond(df: DataFrame, query: Any, reading: str, asked_for: Sequence[str], folder: Path) -> None:
     """Counts trends, and draws 100 of them, where the worker's limit has no room for the group."""
     asked, answer = cet.pattern(df, query, time="ts", type="kind"), {}
 
     def count() -> None:
-        answer["count"] = str(asked.count_complete_trends("ends").first()[0])
+        answer["count"] = str(asked.count_complete_trends(reading).first()[0])
 
     def sample() -> None:
-        drawn = asked.sample_trends(100, seed=1, completeness="ends", columns=["ts"]).collect()
+        drawn = asked.sample_trends(100, seed=1, completeness=reading, columns=["ts"]).collect()
         answer["sample"] = [len(row.trend) for row in drawn]
 
     for name in asked_for:

@@ -39,21 +39,22 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "number"),
+    ("query", "reading", "number"),
     [
-        (CHAINS, "double"),
-        ("PATTERN SEQ(A, B+) WHERE [key] AND B.x < NEXT(B).x WITHIN 12 SLIDE 9", "log2"),
-        ("PATTERN EVENT(e, x > 0.5)+ WHERE e.x < NEXT(e).x", "decimal"),
+        (CHAINS, "ends", "double"),
+        (CHAINS, "maximal", "decimal"),
+        ("PATTERN SEQ(A, B+) WHERE [key] AND B.x < NEXT(B).x WITHIN 12 SLIDE 9", "ends", "log2"),
+        ("PATTERN EVENT(e, x > 0.5)+ WHERE e.x < NEXT(e).x", "ends", "decimal"),
     ],
 )
 def test_counts_are_those_of_the_kernel(
-    df: Any, query: str, number: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+    df: Any, query: str, reading: str, number: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = df.pattern(query, time="t")
-    expected = asked.count_complete_trends("ends", number=number)
+    expected = asked.count_complete_trends(reading, number=number)
     request.getfixturevalue("limited")
     with caplog.at_level(logging.WARNING, "cetdsl.joins"):
-        found = asked.count_complete_trends("ends", number=number)
+        found = asked.count_complete_trends(reading, number=number)
     assert len(caplog.records) == 1
     assert found.dtypes == expected.dtypes
     rows = [
@@ -153,19 +154,20 @@ def test_trends_and_graphs_take_joins_too(df: Any, caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING, "cetdsl.joins"):
         assert asked.graph()._plan.joined
         answers = [asked.complete_trends("ends", algorithm=algorithm) for algorithm in ("auto", "m-cet")]
-        asked.complete_trends("maximal")  # which a kernel has to reduce
+        df.pattern("PATTERN A+", time="t").complete_trends("maximal")  # which a kernel has to reduce
     assert len(caplog.records) == 2
     joined, listed = (Counter(_trend(row) for row in answer.collect()) for answer in answers)
     assert joined == listed
 
 
-def test_joins_count_and_draw_where_they_are_asked_to(df: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("reading", ["maximal", "ends"])
+def test_joins_count_and_draw_where_they_are_asked_to(df: Any, caplog: pytest.LogCaptureFixture, reading: str) -> None:
     asked = df.pattern(CHAINS, time="t")
     with caplog.at_level(logging.INFO, "cetdsl.joins"):
-        counts = asked.count_complete_trends("ends", algorithm="joins")
-        drawn = asked.sample_trends(10**6, seed=1, completeness="ends", algorithm="joins")
+        counts = asked.count_complete_trends(reading, algorithm="joins")
+        drawn = asked.sample_trends(10**6, seed=1, completeness=reading, algorithm="joins")
     assert sum(record.getMessage().startswith("round 1:") for record in caplog.records) == 2
-    every = Counter(_trend(row) for row in asked.complete_trends("ends").collect())
+    every = Counter(_trend(row) for row in asked.complete_trends(reading).collect())
     assert Counter(map(_trend, drawn.collect())) == every
     assert {row.key: int(row["count"]) for row in counts.collect()} == Counter(trend[0] for trend in every)
 
@@ -173,7 +175,7 @@ def test_joins_count_and_draw_where_they_are_asked_to(df: Any, caplog: pytest.Lo
 @pytest.mark.parametrize(
     ("query", "completeness", "reason"),
     [
-        (CHAINS, "maximal", "a longer path goes round"),
+        ("PATTERN A+ WHERE A.x < NEXT(A).x", "maximal", "a longer path goes round"),
         ("PATTERN SEQ(A, NOT B, C)", "ends", "something that NOT forbids"),
         ("PATTERN SEQ(A, B+) WHERE A.n < B.n", "ends", "events that are no neighbours"),
         ("PATTERN A{2,3}", "ends", "stands at several places"),

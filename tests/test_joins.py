@@ -16,7 +16,7 @@ from modes import more_on_classic
 
 import cetdsl as cet
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.execution import cells, join_paths
+from cetdsl.execution import arcs, cells, join_paths
 from cetdsl.execution.compat import schema_of
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.pattern.text import unparse
@@ -47,7 +47,7 @@ def df(spark: Any, rows: list[Any]) -> Any:
 @pytest.mark.classic
 @pytest.mark.parametrize(
     ("seed", "reading"),
-    [(2, "maximal"), (15, "ends"), (20, "ends"), (28, "ends"), (15, "maximal")],
+    [(2, "maximal"), (15, "ends"), (20, "ends"), (28, "ends"), (15, "maximal"), (298, "maximal"), (317, "maximal")],
 )
 def test_trends_are_those_of_the_definition(df: Any, rows: list[Any], seed: int, reading: str) -> None:
     case = generators.random_case(seed, GRAPHS)
@@ -96,6 +96,67 @@ def test_a_limit_bounds_the_work(checks: Any, caplog: pytest.LogCaptureFixture, 
     found = [tuple(b.event.t for b in row.trend) for row in answer.collect()]
     assert len(found) == len(set(found)) == min(limit, 3)
     assert set(found) <= {(1, 2, 6), (1, 3, 4), (1, 3, 5, 6)}
+
+
+@pytest.fixture(scope="module")
+def many_chains(spark: Any) -> Any:
+    """Checks between few accounts, so that long paths go round many edges."""
+    chance = random.Random(1)
+    rows = [
+        (group, chance.randrange(40), *chance.choices("ABCDE"[: 2 + group % 4], k=2), chance.random())
+        for group in range(8)
+        for _ in range(16)
+    ]
+    return spark.createDataFrame(rows, "g int, t int, source string, destination string, amount double").cache()
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(
+    ("query", "few", "merging"),
+    [
+        (f"{CHAIN} GROUP BY g", 0, 0),  # nothing is sent to all tasks, and what was reached before is left out
+        (f"{CHAIN} GROUP BY g WITHIN 25 SLIDE 9", 10**6, 10**6),
+        (f"{CHAIN} AND c.amount < NEXT(c).amount GROUP BY g", 0, 2),
+        (
+            "PATTERN SEQ(Check a, Check b, Check c) WHERE a.destination = b.source AND b.amount = c.amount GROUP BY g",
+            9,
+            2,
+        ),
+    ],
+)
+def test_maximal_trends_go_along_edges_that_no_longer_path_goes_round(
+    many_chains: Any, monkeypatch: pytest.MonkeyPatch, query: str, few: int, merging: int
+) -> None:
+    for module in (arcs, join_paths):
+        monkeypatch.setattr(module, "FEW_ROWS", few)
+    monkeypatch.setattr(arcs, "_MERGING", merging)
+    asked = many_chains.pattern(query, time="t", type=None, tie_break="amount")
+    found, expected, ends = (
+        Counter(
+            (row.g, str(row.asDict().get("window")), tuple((b.event.t, b.event.amount) for b in row.trend))
+            for row in asked.complete_trends(reading, algorithm=algorithm).collect()
+        )
+        for reading, algorithm in (("maximal", "joins"), ("maximal", "m-cet"), ("ends", "m-cet"))
+    )
+    assert found == expected
+    assert (len(ends) > len(expected)) == query.startswith(CHAIN), "some paths go round edges"
+
+
+@pytest.mark.classic
+def test_what_was_reached_before_is_not_followed_again(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Events of one value all follow each other, so what two edges reach, one does."""
+    rows = spark.range(40).selectExpr("id AS t", "id % 2 AS n")
+    asked = rows.pattern("PATTERN EVENT(e, true)+ WHERE e.n = NEXT(e).n", time="t")
+    with caplog.at_level(logging.INFO, "cetdsl.joins"):
+        answer = asked.complete_trends(algorithm="joins")
+    assert [record.getMessage() for record in caplog.records][:2] == [
+        "342 pairs are joined by paths of 2 edges",
+        "0 pairs are joined by paths of 3 edges",
+    ]
+    assert sorted([b.event.t for b in row.trend] for row in answer.collect()) == [
+        list(range(0, 40, 2)),
+        list(range(1, 40, 2)),
+    ]
 
 
 @pytest.mark.classic

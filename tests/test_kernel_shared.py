@@ -23,11 +23,13 @@ from cetdsl.kernels.shared import calibration
 from cetdsl.kernels.shared.benefit import (
     FIXED,
     Bursts,
+    Demand,
     Load,
     Prices,
     Rates,
-    decide,
+    cells_of,
     decide_as_published,
+    decide_chunk,
     shared_cost,
     unshared_cost,
     work_of,
@@ -305,8 +307,11 @@ def test_the_chosen_modes_cost_least_under_measured_prices() -> None:
     for seed in range(40):
         choose = random.Random(seed)
         template, frame, seen = one_stretch(seed, choose.randint(2, 5))
-        cells = frame.columns * np.array([choose.choice([1, 1, 4, 40]) for _ in frame.columns])
-        load = Load(frame.columns, cells, predecessors(template), choose.choice([0, 2]))
+        query = template.query[: template.repeating]
+        kept = np.array([choose.choice([1, 1, 4, 40]) for _ in query])
+        demand = Demand(template.window[query], kept, choose.choice([0, 2]))
+        cells = cells_of(template.variant, demand.window, kept, frame.slots, template.variants)
+        load = Load(frame.columns, cells, predecessors(template), demand.rows)
         rates = Rates(*(price * choose.choice([0.01, 0.1, 1.0, 10.0]) for price in choose.choice(FIXED[1:])))
         of_all = np.zeros_like(seen.of_variant)
         common = work_of(template, load, seen._replace(of_variant=of_all), SHARED) @ rates
@@ -320,7 +325,8 @@ def test_the_chosen_modes_cost_least_under_measured_prices() -> None:
         def total(modes: Any, cost: Any = cost, common: float = common) -> float:
             return cost[range(len(cost)), list(modes)].sum() + (common if SHARED in modes else 0.0)
 
-        chosen = tuple(decide(template, load, seen, rates).mode[0].tolist())
+        prices = np.array(rates)
+        chosen = tuple(decide_chunk(template, demand, frame, seen, prices, prices).mode[0].tolist())
         least = min(map(total, itertools.product((SHARED, OWN, UNSHARED), repeat=template.variants)))
         assert total(chosen) <= least * (1 + 1e-9)
         best |= set(chosen)

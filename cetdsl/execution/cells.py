@@ -14,7 +14,7 @@ import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, StructField, TimestampNTZType, TimestampType
 
@@ -32,6 +32,8 @@ _MOST_PARTS = 64
 _QUANTILES = [number / _MOST_PARTS for number in range(1, _MOST_PARTS)]
 #: About so many events of a list side are in one task, however many there are in all.
 _TASK_EVENTS = 200_000
+#: So many rows are sent to all tasks, which saves a shuffle of what they are joined with.
+FEW_ROWS = 200_000
 #: Quantiles are right to one in so many ranks.
 _ACCURACY = 1000
 _WITH_QUANTILES = (NumericType, DateType, TimestampType, TimestampNTZType)
@@ -135,14 +137,17 @@ class Cells:
         rows, nodes, meet = self._sides(earlier, later)
         return rows.join(nodes, meet)
 
-    def spread(self, nodes: DataFrame, size: int) -> DataFrame:
-        """Returns those of ``size`` nodes that may follow some, in the tasks that look for followers.
+    def side(self, nodes: DataFrame) -> DataFrame:
+        """Returns those of some nodes that may follow others."""
+        return nodes.filter(self.usable(later=True))
+
+    def spread(self, side: DataFrame, size: int) -> DataFrame:
+        """Returns the nodes of a :meth:`side`, so many, in the tasks that look for followers.
 
         Where they are :func:`kept`, rounds of :meth:`followed` send only rows to tasks, and none of these nodes.
         """
-        tasks = max(parallelism(nodes.sparkSession), -(-size // _TASK_EVENTS))
         meet = [self._place] if self._is_numbered else self._stands()
-        return nodes.filter(self.usable(later=True)).repartition(tasks, *meet)
+        return side.repartition(tasks_for(side.sparkSession, size), *meet)
 
     def _stands(self) -> list[Column]:
         """The list and the cell that a later event stands in."""
@@ -183,7 +188,7 @@ class Cells:
             same = [F.col("meets_0") == self._place, *bounds]
         else:
             same = [one == other for one, other in values]
-        return rows, later.filter(self.usable(later=True)), combine(operator.and_, [*same, *self._tests()])
+        return rows, self.side(later), combine(operator.and_, [*same, *self._tests()])
 
     def _tests(self) -> Iterator[Column]:
         """What two events of a cell must still pass."""
@@ -304,6 +309,11 @@ def kept(parts: list[DataFrame]) -> Iterator[None]:
     finally:
         for part in parts:
             part.unpersist()
+
+
+def tasks_for(session: SparkSession, size: int) -> int:
+    """Returns how many tasks keep so many rows between rounds of joins."""
+    return max(parallelism(session), -(-size // _TASK_EVENTS))
 
 
 def _tells_by_bytes(field: StructField) -> bool:

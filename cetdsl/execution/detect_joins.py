@@ -11,7 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.detection.plans import OrderPlan
-from cetdsl.execution.joins import place_events, union
+from cetdsl.execution.expressions import union
+from cetdsl.execution.joins import place_events
 from cetdsl.execution.meetings import Meetings, all_of, bindings_in_time, compared, instant
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Any, TypeVar
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.analysis.types import decimal_digits, literal_type, type_of
@@ -121,3 +121,8 @@ def combine(operation: Callable[[T, T], T], parts: Sequence[T]) -> T:
         return parts[0]
     middle = len(parts) // 2
     return operation(combine(operation, parts[:middle]), combine(operation, parts[middle:]))
+
+
+def union(parts: list[DataFrame]) -> DataFrame:
+    """Returns the rows of all parts; a column that some part lacks is NULL there."""
+    return combine(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)

@@ -10,8 +10,9 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cetdsl.execution.cells import kept
-from cetdsl.execution.joins import JoinedGraph, join, union
+from cetdsl.execution.cells import FEW_ROWS, kept
+from cetdsl.execution.expressions import union
+from cetdsl.execution.joins import JoinedGraph, join
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import Shown, refuse_duplicates
@@ -20,8 +21,6 @@ from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.operators import JoinPaths, Operator, ShowGraph
 
 _LOG = logging.getLogger("cetdsl.joins")
-#: So many rows are sent to all tasks, which saves a shuffle of what they are joined with.
-FEW_ROWS = 200_000
 
 
 class _Walk(NamedTuple):
@@ -49,13 +48,13 @@ class _Walk(NamedTuple):
 def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     """Gives the complete trends, whose paths are extended by one event per round of joins.
 
-    The rounds are executed when it is called; ``cetdsl.joins`` logs a line for each. Paths go through from-edges and
-    to-edges. Only where the kernel must tell the edges are these listed: those of "maximal" trends, which no longer
-    path goes round, share by share of a key, and those of a query with NOT, key by key.
+    The rounds are executed when it is called; ``cetdsl.joins`` logs a line for each. Paths of "ends" trends go through
+    from-edges and to-edges, those of "maximal" ones along the edges that no longer path goes round. A kernel lists
+    these where many events may follow one, share by share of a key; and it lists the edges of a query with NOT, key by
+    key.
     """
     refuse_duplicates(plan.columns)
-    listed = plan.spec.query.completeness == MAXIMAL or plan.compiled.negations
-    walk = (_along_edges if listed else _through_cells)(df, plan)
+    walk = (_along_edges if plan.spec.query.edges_by_kernel else _in_steps)(df, plan)
     with kept(walk.held):
         found = _complete_paths(walk, plan.limit)
     shown = Shown.of(plan.source)
@@ -64,41 +63,47 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     return Rows(answer, EventFrame(df, plan.source, plan.compiled))
 
 
-def _through_cells(df: DataFrame, plan: JoinPaths) -> _Walk:
-    """Follows paths through the cells of their last events.
+def _in_steps(df: DataFrame, plan: JoinPaths) -> _Walk:
+    """Follows paths through the cells of their last events, or along the arcs from them.
 
     The row of an event has its to-edge too, so what is found through a from-edge leads on without another lookup.
     """
     graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True), numbered=False)
-    nodes = graph.linked.withColumn("path", F.array(binding(plan, graph.event()))).drop("c")
+    places = place_names(plan.source)
+    leading = {"path", *places}.union(*(step.leading for step in graph.steps))
+    nodes = graph.linked.withColumn("path", F.array(binding(plan, graph.event())))
+    nodes = nodes if "c" in leading else nodes.drop("c")
     # Only terms that relate two events look at the whole of the earlier one.
     nodes = (nodes if plan.compiled.lists else nodes.drop("e")).localCheckpoint()
     # No path leads to a source.
     later = nodes.filter(~F.col("source")).drop("source")
-    inner, last = _by_sink(later)
-    size, ends = (int(part.count()) for part in (inner, last))
+    (inner, size), (last, ends) = (_sides(graph, part) for part in _by_sink(later))
     small = size <= FEW_ROWS
-    index = [] if small else [cells.spread(inner, size) for cells in graph.cells]
-    found = [part.hint("shuffle_hash") for part in index] or [F.broadcast(inner)] * len(graph.cells)
-    places = place_names(plan.source)
-    leading = {"path", *places}.union(*(cells.leading for cells in graph.cells))
+    index = [] if small else [step.spread(side, size) for step, side in zip(graph.steps, inner, strict=True)]
+    found = [part.hint("shuffle_hash") for part in index] or [F.broadcast(side) for side in inner]
     path = F.concat("path_0", "path").alias("path")
 
     def longer(paths: DataFrame, sides: list[DataFrame], names: list[str]) -> DataFrame:
         columns = [path if name == "path" else F.col(name) for name in names]
-        followed = (cells.followed(paths, side) for cells, side in zip(graph.cells, sides, strict=True))
+        followed = (step.followed(paths, side) for step, side in zip(graph.steps, sides, strict=True))
         return union([pairs.select(*columns) for pairs in followed])
 
     def extend(paths: DataFrame, few: bool) -> DataFrame:
         return longer(F.broadcast(paths) if few and not small else paths, found, on)
 
     def finish(paths: DataFrame) -> DataFrame:
-        side = F.broadcast(last) if ends <= FEW_ROWS else last.hint("shuffle_hash")
-        return longer(paths, [side] * len(graph.cells), [*places, "path"])
+        sides = [F.broadcast(side) if ends <= FEW_ROWS else side.hint("shuffle_hash") for side in last]
+        return longer(paths, sides, [*places, "path"])
 
     on = [name for name in nodes.columns if name in leading]
     start = nodes.filter(F.col("source") & F.col("q").isin(graph.initial)).select(*on, "sink")
     return _Walk(start, extend, finish, index)
+
+
+def _sides(graph: JoinedGraph, nodes: DataFrame) -> tuple[list[DataFrame], int]:
+    """Returns what paths are joined with, for each of a graph's steps, where they go on to some nodes; and its size."""
+    sides = [step.side(nodes) for step in graph.steps]
+    return sides, sum(side.count() for side in sides)
 
 
 def _along_edges(df: DataFrame, plan: JoinPaths) -> _Walk:

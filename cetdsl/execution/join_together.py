@@ -13,8 +13,8 @@ import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cetdsl.execution.expressions import combine, of_first
-from cetdsl.execution.joins import place_events, union
+from cetdsl.execution.expressions import combine, of_first, union
+from cetdsl.execution.joins import place_events
 from cetdsl.execution.meetings import EARLIER, HERE, LATER, Meetings, all_of, bindings_in_time, compared, instant
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame, Terms, floor_divide

@@ -12,9 +12,10 @@ from itertools import accumulate
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cetdsl.execution.cells import kept
-from cetdsl.execution.join_paths import FEW_ROWS, binding
-from cetdsl.execution.joins import JoinedGraph, union
+from cetdsl.execution.cells import FEW_ROWS, kept
+from cetdsl.execution.expressions import union
+from cetdsl.execution.join_paths import binding
+from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.trends import Shown
 from cetdsl.execution.ways import EXACT, one_way, summed
@@ -58,7 +59,7 @@ def sample_joined(df: DataFrame, plan: SampleJoined) -> Rows:
         if going.isEmpty():
             break
         columns = [F.col(f"{name}_0").alias(name) for name in weighed.columns]
-        pairs = [cells.preceded(weighed, going).select(*columns, "id", "rest") for cells in graph.cells]
+        pairs = [step.preceded(weighed, going).select(*columns, "id", "rest") for step in graph.steps]
         drawn = _of_number(union(pairs))
     return Rows(_paths(graph, union(found), plan), graph.frame)
 
@@ -80,8 +81,8 @@ def _rounds(
     """
     own = [name for name in nodes.columns if name not in ("place", "source")]
     others = nodes.filter(~F.col("source")).select(*own)
-    size, length = others.count(), 0
-    later = [cells.spread(others, size) for cells in graph.cells]
+    sides, length = [step.side(others) for step in graph.steps], 0
+    later = [step.spread(side, side.count()) for step, side in zip(graph.steps, sides, strict=True)]
     front = nodes.filter("source").select(*own).withColumn("ways", one_way(number))
     with kept(later):
         while True:
@@ -97,8 +98,8 @@ def _rounds(
             going = front.filter(~F.col("sink"))
             going = F.broadcast(going) if size <= FEW_ROWS else going.hint("shuffle_hash")
             columns = [*map(F.col, own), F.col("ways_0").alias("ways")]
-            sides = zip(graph.cells, later, strict=True)
-            pairs = [cells.followed(going, side).select(*columns) for cells, side in sides]
+            found = (step.followed(going, side) for step, side in zip(graph.steps, later, strict=True))
+            pairs = [rows.select(*columns) for rows in found]
             front = summed(union(pairs), own, number).drop("size")
 
 

@@ -3,23 +3,26 @@
 Attribute vertices are found by sorting. The bounds of earlier events and the values of later ones stand in one order,
 so the number of bounds so far says which range a value lies in. Events are counted along one key in order of time, and
 bounds in order of value, by many tasks, each of which has a section of the times or the values. Sections are made by
-quantiles. Which events meet, :mod:`cetdsl.execution.cells` finds.
+quantiles. Which events meet, :mod:`cetdsl.execution.cells` finds; which of these "maximal" trends go along,
+:mod:`cetdsl.execution.arcs`.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from cetdsl.execution.arcs import Arcs, reduced
 from cetdsl.execution.cells import Cells
-from cetdsl.execution.expressions import combine
+from cetdsl.execution.expressions import combine, union
 from cetdsl.execution.fold import refuse_nulls
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.vertices import place_names, value_names
+from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.operators import ShowGraph
 from cetdsl.ir.transitions import RISING, transitions_of
 from cetdsl.pattern.expressions import attributes
@@ -125,6 +128,15 @@ class JoinedGraph:
     def cells(self) -> list[Cells]:
         """Those of each transition, over the nodes that lie on a trend."""
         return self._cells_of[1]
+
+    @cached_property
+    def steps(self) -> Sequence[Cells | Arcs]:
+        """What paths of complete trends take: cells, or for "maximal" ones the edges that no longer path goes round."""
+        if self.plan.spec.query.completeness != MAXIMAL or not self.cells:
+            return self.cells
+        nodes = self._useful
+        ends = [F.col("c_0").alias("x"), F.col("c").alias("y"), F.col("u").alias("v")]
+        return [Arcs(reduced(union([cells.followed(nodes, nodes).select(*ends) for cells in self.cells])))]
 
     @cached_property
     def _cells_of(self) -> tuple[DataFrame, list[Cells]]:
@@ -321,7 +333,3 @@ def join(left: DataFrame, right: DataFrame, names: list[str], how: str = "inner"
     same = [F.col(name).eqNullSafe(F.col(f"x_{name}")) for name in names]
     joined = left.join(renamed, combine(operator.and_, same) if same else F.lit(True), how)
     return joined.drop(*(f"x_{name}" for name in names))
-
-
-def union(parts: list[DataFrame]) -> DataFrame:
-    return combine(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)

@@ -522,7 +522,8 @@ class PatternFrame:
             All give the same trends. ``auto`` takes ``balanced`` for one large group, ``definition`` for what only
             the definition itself can tell, and what suits each graph otherwise. Where Spark limits what a Python worker
             may take, by ``spark.executor.pyspark.memory``, it counts the events of each group first, and takes
-            ``joins`` for ``"ends"`` if one has more than a task can hold, unless ``memory_limit`` is given.
+            ``joins`` if one has more than a task can hold, unless ``memory_limit`` is given; for ``"maximal"``, where
+            each event equals the one before in some value.
         memory_limit : str or int, optional
             What each task may keep of the graph and of partial trends, in bytes or as ``"512m"``; not for ``joins``,
             which keeps none.
@@ -597,8 +598,8 @@ class PatternFrame:
         number : {"decimal", "string", "double", "log2"}
             As of :meth:`count_trends`; but joins know no whole number of more than 38 digits, ``string`` or not.
         algorithm : {"auto", "joins"}
-            "joins" counts "ends" trends with Spark's joins, also those of a group beyond a task's memory. The call then
-            runs jobs itself. "auto" chooses joins where a group has more events than fit into Spark's memory limit of a
+            "joins" counts trends with Spark's joins, also those of a group beyond a task's memory. The call then runs
+            jobs itself. "auto" chooses joins where a group has more events than fit into Spark's memory limit of a
             worker, as :meth:`complete_trends` does, but not for ``string``; otherwise the task that holds a group
             counts its trends.
         emit : {"final", "update"}

@@ -60,9 +60,22 @@ class KernelQuery:
             return "a kernel tells whether something that NOT forbids lies between two events"
         if self.completeness == ALL:
             return "trends that are not complete begin and end anywhere, and joins go from the first events to the last"
-        if self.completeness != ENDS:
-            return "which edges a longer path goes round, a kernel tells that has the index of a key"
+        if self.edges_by_kernel:
+            told = "a kernel tells that has the index of a key"
+            return (
+                f"which edges a longer path goes round, {told}, unless each event equals the one before in some value"
+            )
         return None
+
+    @property
+    def edges_by_kernel(self) -> bool:
+        """Whether a kernel lists the edges that joins follow.
+
+        NOT forbids some of them. Of "maximal" trends, no longer path goes round them; joins tell that where each event
+        equals the one before in some value, so that few may follow one.
+        """
+        by_equality = (any(c.op == "=" for c in edge.comparisons) for edge in self.machine.edges)
+        return bool(self.negations) or (self.completeness == MAXIMAL and not all(by_equality))
 
 
 @attrs.frozen

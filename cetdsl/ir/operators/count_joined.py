@@ -20,7 +20,7 @@ class CountJoined(Unary):
     def steps(self) -> tuple[Step, ...]:
         return (
             Step("project", tuple(words.projected(self.source, self.compiled, ()))),
-            Step("join events to the graph", (words.rounds_before(self.compiled.machine),)),
+            Step("join events to the graph", words.rounds_before(self.spec.query)),
             Step("join counts with events, round by round", ("one number per event; no trend is listed",)),
         )
 

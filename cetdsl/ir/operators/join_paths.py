@@ -34,13 +34,15 @@ class JoinPaths(Unary):
     @property
     def _graph(self) -> tuple[str, tuple[str, ...]]:
         """How the graph is found: as cells by Spark, or as edges by the kernel where that must tell them."""
-        if self.spec.query.completeness == MAXIMAL:
+        maximal, by_kernel = self.spec.query.completeness == MAXIMAL, self.spec.query.edges_by_kernel
+        if maximal and by_kernel:
             share = "each task lists the edges of its share that no longer path goes round"
             return "kernel: build the graph", (share, "but has the index of all events of a key for that")
-        if self.compiled.negations:
+        if by_kernel:
             return "kernel: build the graph", ("edges are listed, as NOT forbids some: those of a key by one task",)
-        lines = ["ranges of values and slices of time, by quantiles; the edges are not listed"]
-        lines.append(words.rounds_before(self.compiled.machine))
+        not_listed = "" if maximal else "; the edges are not listed"
+        lines = [f"ranges of values and slices of time, by quantiles{not_listed}"]
+        lines += words.rounds_before(self.spec.query)
         for transition in transitions_of(self.compiled.machine):
             edge, variables = transition.edge, self.compiled.machine.variables
             earlier, later = (self.compiled.name_of(variables[state]) for state in (edge.source, edge.target))

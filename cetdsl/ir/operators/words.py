@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.compiled import Compiled
-from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
-from cetdsl.ir.machine import Comparison, Machine
+from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL, KernelQuery
+from cetdsl.ir.machine import Comparison
 from cetdsl.ir.operators.operator import Step
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
@@ -59,14 +59,20 @@ def along_paths(limit: int | None = None) -> str:
     return f"grows with the edges of the graph and with the number of its trends{until(limit)}"
 
 
-def rounds_before(machine: Machine) -> str:
-    """Describes the rounds of joins that tell what lies on a trend, before any path is followed."""
+def rounds_before(query: KernelQuery) -> tuple[str, ...]:
+    """Describes the rounds of joins before any path is followed: they tell what lies on a trend, and which edges do."""
+    machine = query.machine
     states = set(range(len(machine.variables)))
     if {state for state, _ in machine.initial} == states == {state for state, _ in machine.final}:
-        return "one round for each side finds where trends begin and end"
-    return (
-        "rounds from the first events on, and from the last ones back, find what lies on a trend, until no event is new"
-    )
+        useful = "one round for each side finds where trends begin and end"
+    else:
+        useful = (
+            "rounds from the first events on, and from the last ones back, find what lies on a trend, until no event is"
+            " new"
+        )
+    if query.completeness != MAXIMAL:
+        return (useful,)
+    return useful, "edges are listed, and rounds from their first events on find those that a longer path goes round"
 
 
 def keys_and_window(source: Source, keys: Iterable[str]) -> list[str]:

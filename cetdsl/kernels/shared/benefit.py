@@ -145,20 +145,6 @@ def _cost_of_mode(
     return total
 
 
-def decide(template: Template, load: Load, seen: Survey, rates: Rates) -> Decisions:
-    """Chooses for each stretch of bursts which variants share, by measured prices.
-
-    Each variant is judged against the plan in which all but it share (the paper's benefit-driven pruning), and what
-    brings no snapshot of its own costs least there (its snapshot-driven pruning): unless a burst has so few events that
-    a snapshot of a variant's cells costs more than they do one by one, which the paper's Theorem 4.1 rules out by
-    ``sc <= b``. A decision is revised when what it has cost by now would have paid for the change.
-    """
-    # Arrays, for whole tuples of them take longer to hand over than the decisions take.
-    return Decisions(
-        *_decide(template.family_start, load.columns, load.cells, load.rows, seen.events, seen.of_variant, rates)
-    )
-
-
 class Demand(NamedTuple):
     """What the repeating states of a template ask for, whatever the chunk: arrays of shape (nodes,).
 
@@ -174,9 +160,15 @@ class Demand(NamedTuple):
 def decide_chunk(
     template: Template, demand: Demand, frame: Frame, seen: Survey, doubles: Floats, scaled: Floats
 ) -> Decisions:
-    """Decides as :func:`decide` does, by rates given as arrays: for ``doubles``, or for windows beyond them ``scaled``.
+    """Chooses for each stretch of bursts which variants share, by measured prices.
 
-    A chunk's decisions take some ten microseconds where the processor's caches know them, and several times as long
+    Each variant is judged against the plan in which all but it share (the paper's benefit-driven pruning), and what
+    brings no snapshot of its own costs least there (its snapshot-driven pruning): unless a burst has so few events that
+    a snapshot of a variant's cells costs more than they do one by one, which the paper's Theorem 4.1 rules out by
+    ``sc <= b``. A decision is revised when what it has cost by now would have paid for the change.
+
+    The prices are :class:`Rates` as arrays: for ``doubles``, or where a window is beyond them ``scaled``. A chunk's
+    decisions take some ten microseconds where the processor's caches know them, and several times as long
     where they do not, so that each call of NumPy, and each tuple that is taken apart, would count.
     """
     return Decisions(

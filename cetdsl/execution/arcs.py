@@ -1,0 +1,99 @@
+"""Arcs: the edges of "maximal" trends, which no longer path goes round, found and followed by Spark's joins.
+
+Cells say which events may follow another one without listing them; which edges a longer path goes round, they do not
+say. So the edges are listed, and rounds of joins go on from each event that several others follow, to all that is
+reached from it. A path round an edge ends where the edge does, so no round goes beyond the last event that follows the
+first one directly. No task holds a group. Time grows with the pairs of an event and what is reached from it so.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.execution.cells import FEW_ROWS, kept, tasks_for
+from cetdsl.execution.expressions import union
+
+_LOG = logging.getLogger("cetdsl.joins")
+#: Where a round comes to what it reaches in so many ways, on average, most of it has been reached before as well.
+_MERGING = 2
+
+
+class Arcs:
+    """Steps along listed edges, each from a node ``x`` to a node ``y``; paths take them as they take cells.
+
+    Nodes are rows with a number ``c``, which ``x`` and ``y`` refer to.
+    """
+
+    #: The column of a node that says what may follow it.
+    leading = frozenset(["c"])
+
+    def __init__(self, edges: DataFrame) -> None:
+        self._edges = edges.localCheckpoint()
+
+    def side(self, nodes: DataFrame) -> DataFrame:
+        """Returns those of some nodes that follow others, once for each of these, ``x``; each round needs them."""
+        return self._ends(nodes).localCheckpoint()
+
+    def _ends(self, nodes: DataFrame) -> DataFrame:
+        return self._edges.join(nodes, F.col("y") == F.col("c")).drop("y")
+
+    def spread(self, side: DataFrame, size: int) -> DataFrame:
+        """Returns the rows of a :meth:`side`, so many, in the tasks that look for followers."""
+        return side.repartition(tasks_for(side.sparkSession, size), "x")
+
+    def followed(self, earlier: DataFrame, side: DataFrame) -> DataFrame:
+        """Joins rows to the nodes of a :meth:`side` that follow them; the columns of the rows end with ``_0``."""
+        rows = earlier.toDF(*(f"{name}_0" for name in earlier.columns))
+        return rows.join(side, F.col("c_0") == F.col("x")).drop("x")
+
+    def preceded(self, earlier: DataFrame, later: DataFrame) -> DataFrame:
+        """As :meth:`followed`, for so few later nodes that all tasks may have them."""
+        return self.followed(earlier, self._ends(F.broadcast(later)))
+
+
+def reduced(edges: DataFrame) -> DataFrame:
+    """Returns the edges ``x`` to ``y`` that no longer path goes round: the transitive reduction.
+
+    The edges are those of a graph without cycles; ``v`` is the time of the later event.
+    """
+    edges = edges.localCheckpoint()
+    begun = edges.repartition(tasks_for(edges.sparkSession, edges.count()), "x")
+    with kept([begun]):
+        found = _reached(begun)
+        if not found:
+            return edges.select("x", "y")
+        around = union(found)
+        same = (F.col("x") == F.col("a")) & (F.col("y") == F.col("z"))
+        return edges.join(around, same, "left_anti").select("x", "y").localCheckpoint()
+
+
+def _reached(edges: DataFrame) -> list[DataFrame]:
+    """Returns, for paths of 2, 3, ... edges, the pairs of the node ``a`` that they begin with and ``z``, their end.
+
+    Nodes that merely one edge leads from are left out, as no path goes round it.
+    """
+    several = edges.groupBy("x").agg(F.count("*").alias("edges"), F.max("v").alias("last")).filter("edges > 1")
+    begun = several.select(F.col("x").alias("a"), "last")
+    front = edges.join(begun, F.col("x") == F.col("a")).select("a", F.col("y").alias("z"), "last")
+    found = list[DataFrame]()
+    few = merging = False
+    while True:
+        front = F.broadcast(front) if few else front
+        paths = front.join(edges if few else edges.hint("shuffle_hash"), F.col("z") == F.col("x"))
+        paths = paths.filter(F.col("v") <= F.col("last")).select("a", F.col("y").alias("z"), "last")
+        met = paths.groupBy("a", "z", "last").agg(F.count("*").alias("ways"))
+        met = met.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
+        size, ways = met.agg(F.count("*"), F.sum("ways")).first() or (0, 0)
+        _LOG.info("%d pairs are joined by paths of %d edges", size, len(found) + 2)
+        if size == 0:
+            return found
+        few, merging = size <= FEW_ROWS, merging or ways > _MERGING * size
+        front = met.drop("ways")
+        if merging:
+            known = union([edges.select(F.col("x").alias("a"), F.col("y").alias("z")), *found])
+            front = front.join(known, ["a", "z"], "left_anti")
+        found.append(met.select("a", "z"))
