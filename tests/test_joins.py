@@ -15,7 +15,7 @@ import reference
 from modes import more_on_classic
 
 import cetdsl as cet
-from cetdsl.errors import UnsupportedQuery
+from cetdsl.errors import GroupTooLarge, UnsupportedQuery
 from cetdsl.execution import arcs, cells, join_paths
 from cetdsl.execution.compat import schema_of
 from cetdsl.execution.joins import JoinedGraph
@@ -142,7 +142,6 @@ def test_maximal_trends_go_along_edges_that_no_longer_path_goes_round(
     assert (len(ends) > len(expected)) == query.startswith(CHAIN), "some paths go round edges"
 
 
-@pytest.mark.classic
 def test_what_was_reached_before_is_not_followed_again(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Events of one value all follow each other, so what two edges reach, one does."""
     rows = spark.range(40).selectExpr("id AS t", "id % 2 AS n")
@@ -157,6 +156,14 @@ def test_what_was_reached_before_is_not_followed_again(spark: Any, caplog: pytes
         list(range(0, 40, 2)),
         list(range(1, 40, 2)),
     ]
+
+
+@pytest.mark.classic
+def test_more_edges_than_disks_hold_are_refused(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arcs, "MOST_PAIRS", 5)
+    with pytest.raises(GroupTooLarge, match=r"11 pairs of events have the equal values(.|\n)*WHERE"):
+        checks.complete_trends(algorithm="joins")
+    assert len(checks.complete_trends("ends", algorithm="joins", columns=["t"]).collect()) == 3
 
 
 @pytest.mark.classic

@@ -14,12 +14,26 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from cetdsl.errors import GroupTooLarge
 from cetdsl.execution.cells import FEW_ROWS, kept, tasks_for
 from cetdsl.execution.expressions import union
 
 _LOG = logging.getLogger("cetdsl.joins")
+#: Edges that joins list, at most: 24 bytes each, and some ten times as many pairs of events that paths join.
+MOST_PAIRS = 10**9
 #: Where a round comes to what it reaches in so many ways, on average, most of it has been reached before as well.
 _MERGING = 2
+
+
+def refuse_many(pairs: int) -> None:
+    """Raises if so many pairs of events have equal values that their edges would fill the disks."""
+    if pairs > MOST_PAIRS:
+        raise GroupTooLarge(
+            f'joins list the edges of "maximal" trends, and {pairs:,} pairs of events have the equal values that an '
+            f"edge needs, more than {MOST_PAIRS:,}",
+            hint='ask for completeness="ends", whose edges are not listed, or partition by values that all events of a '
+            "trend share, as by WHERE [account]",
+        )
 
 
 class Arcs:

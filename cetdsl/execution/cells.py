@@ -137,6 +137,17 @@ class Cells:
         rows, nodes, meet = self._sides(earlier, later)
         return rows.join(nodes, meet)
 
+    def pairs(self, nodes: DataFrame) -> int:
+        """Returns how many pairs of an earlier and a later node have equal values, in whatever order of time."""
+        sizes = []
+        for later in (False, True):
+            lists = [column.alias(f"h{n}") for n, column in enumerate(self._listed(later=later))]
+            side = nodes.filter(self.usable(later=later))
+            sizes.append(side.groupBy(*lists).agg(F.count("*").cast("double").alias("later" if later else "earlier")))
+        names = [name for name in sizes[0].columns if name.startswith("h")]
+        found = sizes[0].join(sizes[1], names).agg(F.sum(F.col("earlier") * F.col("later"))).first()
+        return int(found[0] or 0) if found else 0
+
     def side(self, nodes: DataFrame) -> DataFrame:
         """Returns those of some nodes that may follow others."""
         return nodes.filter(self.usable(later=True))

@@ -16,7 +16,7 @@ from functools import cached_property
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cetdsl.execution.arcs import Arcs, reduced
+from cetdsl.execution.arcs import Arcs, reduced, refuse_many
 from cetdsl.execution.cells import Cells
 from cetdsl.execution.expressions import combine, union
 from cetdsl.execution.fold import refuse_nulls
@@ -135,6 +135,7 @@ class JoinedGraph:
         if self.plan.spec.query.completeness != MAXIMAL or not self.cells:
             return self.cells
         nodes = self._useful
+        refuse_many(sum(cells.pairs(nodes) for cells in self.cells))
         ends = [F.col("c_0").alias("x"), F.col("c").alias("y"), F.col("u").alias("v")]
         return [Arcs(reduced(union([cells.followed(nodes, nodes).select(*ends) for cells in self.cells])))]
 
