@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cetdsl.errors import CetdslError, GroupTooLarge
+from cetdsl.errors import CetdslError, GroupTooLarge, MissingDependency
 
 # Arrow's own allocator keeps what was freed, a tenth of a worker's memory, and takes as long.
 pa.set_memory_pool(pa.system_memory_pool())
@@ -62,7 +62,14 @@ _STAGES = {
 def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
     """Runs a stage, a key of ``_STAGES``, over a task's batches; ``payload`` pickles one of :mod:`cetdsl.ir.stages`."""
     module, function = _STAGES[stage]
-    stream: Any = getattr(import_module(f"cetdsl.kernels.{module}"), function)
+    try:
+        stream: Any = getattr(import_module(f"cetdsl.kernels.{module}"), function)
+    except (OSError, MemoryError, SystemError) as error:  # of a library that does not fit into a worker's addresses
+        raise MissingDependency(
+            f"a Python worker cannot load the libraries of the kernels: {error}",
+            hint="where spark.executor.pyspark.memory is set, give workers more: it bounds addresses, of which loading "
+            "takes some 700 MB; otherwise install Numba anew on every executor",
+        ) from None
     try:
         for columns in stream(pickle.loads(payload), batches):
             yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])
