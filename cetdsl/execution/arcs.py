@@ -39,14 +39,15 @@ def refuse_many(pairs: int) -> None:
 class Arcs:
     """Steps along listed edges, each from a node ``x`` to a node ``y``; paths take them as they take cells.
 
-    Nodes are rows with a number ``c``, which ``x`` and ``y`` refer to.
+    Nodes are rows with a number ``c``, which ``x`` and ``y`` refer to. The edges are those of a checkpoint, as each
+    question reads them.
     """
 
     #: The column of a node that says what may follow it.
     leading = frozenset(["c"])
 
     def __init__(self, edges: DataFrame) -> None:
-        self._edges = edges.localCheckpoint()
+        self._edges = edges
 
     def side(self, nodes: DataFrame) -> DataFrame:
         """Returns those of some nodes that follow others, once for each of these, ``x``; each round needs them."""

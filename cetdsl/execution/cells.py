@@ -76,6 +76,10 @@ class Cells:
         codes = (c.later if later else c.earlier for c in self.transition.equalities)
         return [F.col(f"g{suffix}"), *(F.col(f"f{code}{suffix}") for code in codes)]
 
+    def _named_lists(self, *, later: bool) -> list[Column]:
+        """The same as ``h0``, ``h1``, ..., to group nodes by."""
+        return [column.alias(f"h{n}") for n, column in enumerate(self._listed(later=later))]
+
     @property
     def leading(self) -> frozenset[str]:
         """The columns of nodes that say what may follow them."""
@@ -89,7 +93,7 @@ class Cells:
     def _cuts(self, nodes: DataFrame) -> DataFrame | None:
         """The lists of many events: quantiles of ``times`` and ``values``, and the number of ``parts`` of each."""
         names = [f"h{n}" for n in range(len(self.transition.equalities) + 1)]
-        lists = [column.alias(name) for name, column in zip(names, self._listed(later=True), strict=True)]
+        lists = self._named_lists(later=True)
         later = nodes.filter(self.usable(later=True))
         sizes = later.groupBy(*lists).agg(F.count("*").alias("size")).filter(F.col("size") > _CELL_EVENTS)
         sizes = sizes.localCheckpoint()
@@ -141,9 +145,8 @@ class Cells:
         """Returns how many pairs of an earlier and a later node have equal values, in whatever order of time."""
         sizes = []
         for later in (False, True):
-            lists = [column.alias(f"h{n}") for n, column in enumerate(self._listed(later=later))]
-            side = nodes.filter(self.usable(later=later))
-            sizes.append(side.groupBy(*lists).agg(F.count("*").cast("double").alias("later" if later else "earlier")))
+            side = nodes.filter(self.usable(later=later)).groupBy(*self._named_lists(later=later))
+            sizes.append(side.agg(F.count("*").cast("double").alias("later" if later else "earlier")))
         names = [name for name in sizes[0].columns if name.startswith("h")]
         found = sizes[0].join(sizes[1], names).agg(F.sum(F.col("earlier") * F.col("later"))).first()
         return int(found[0] or 0) if found else 0
@@ -243,8 +246,9 @@ class Cells:
 
     def _extremes(self, giving: DataFrame, more: list[Column], *, forward: bool) -> DataFrame:
         """The first instant of each list of earlier events, or the last one of later events: ``best``."""
-        lists = [column.alias(f"h{n}") for n, column in enumerate(self._listed(later=not forward))]
-        return giving.groupBy(*lists, *more).agg((F.min if forward else F.max)(self._time()).alias("best"))
+        return giving.groupBy(*self._named_lists(later=not forward), *more).agg(
+            (F.min if forward else F.max)(self._time()).alias("best")
+        )
 
     def _compared(self, asking: DataFrame, best: DataFrame, *, forward: bool) -> DataFrame:
         """Adds whether the best instant of a node's list is before it, or after it; ``best`` may depend on a value."""

@@ -61,9 +61,9 @@ class KernelQuery:
         if self.completeness == ALL:
             return "trends that are not complete begin and end anywhere, and joins go from the first events to the last"
         if self.edges_by_kernel:
-            told = "a kernel tells that has the index of a key"
             return (
-                f"which edges a longer path goes round, {told}, unless each event equals the one before in some value"
+                "which edges a longer path goes round, a kernel tells that has the index of a key, unless each event "
+                "equals the one before in some value"
             )
         return None
 
