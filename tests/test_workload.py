@@ -419,6 +419,21 @@ def test_wrong_arguments(figure_4: Any) -> None:
         figure_4.patterns(queries, time="t").aggregate(number="int")
 
 
+@pytest.mark.parametrize("names", [("two", "paired", "one"), ("paired", "one", "two"), ("one", "paired", "two")])
+def test_answers_have_the_names_of_their_queries_wherever_an_and_stands(figure_4: Any, names: tuple[str, ...]) -> None:
+    """The sides of an AND are counted in the same pass, and their numbers are those of no answer."""
+    texts = {
+        "one": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE A.x < B.x GROUP BY key",
+        "paired": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) AND SEQ(C, B+) GROUP BY key",
+        "two": "RETURN COUNT(*) AS n PATTERN SEQ(C, B) GROUP BY key",
+    }
+    many = figure_4.patterns({name: texts[name] for name in names}, time="t")
+    expected = {(name, *row) for name in names for row in figure_4.pattern(texts[name], time="t").aggregate().collect()}
+    assert len({row[2] for row in expected}) == 3
+    assert {(row.query, row.group.key, row.n) for row in many.aggregate().collect()} == expected
+    assert {(name, *row) for name, answer in many.results().items() for row in answer.collect()} == expected
+
+
 def test_names_that_clash(figure_4: Any) -> None:
     clashing = {"a": "RETURN COUNT(*) AS n PATTERN A", "b": "RETURN MAX(A.x) AS n PATTERN A"}
     many = figure_4.patterns(clashing, time="t")
