@@ -6,14 +6,18 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
 import cetdsl as cet
@@ -372,11 +376,34 @@ def _follow(answer: DataFrame, chosen: argparse.Namespace) -> None:
         writer = answer.writeStream.foreachBatch(show).option("checkpointLocation", chosen.checkpoint or scratch)
         running = (writer.trigger(availableNow=True) if chosen.once else writer).start()
         try:
-            for batch in micro_batches(running, every=1.0):
-                if batch.late:
-                    print(f"late events dropped: {batch.late:,}; a longer --delay waits for them", file=sys.stderr)
+            with _stopped_by_interrupt(running):
+                for batch in micro_batches(running, every=1.0):
+                    if batch.late:
+                        print(f"late events dropped: {batch.late:,}; a longer --delay waits for them", file=sys.stderr)
         finally:
             running.stop()
+
+
+@contextmanager
+def _stopped_by_interrupt(running: StreamingQuery) -> Iterator[None]:
+    """Has an interrupt stop a stream, and raises KeyboardInterrupt when it has.
+
+    It may come while Java is being asked something, where the connection cannot be used once more. So another thread
+    stops the stream, over a connection of its own.
+    """
+    interrupted = Event()
+
+    def stop(*_: object) -> None:
+        interrupted.set()
+        Thread(target=running.stop).start()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted.is_set():
+        raise KeyboardInterrupt
 
 
 def _explain(chosen: argparse.Namespace) -> None:

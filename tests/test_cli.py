@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -344,6 +347,27 @@ def test_a_folder_is_followed_and_each_run_goes_on(
     said = capsys.readouterr()
     assert said.out.split("\n")[2:] == ["2024-01-01 00:00:10 to 2024-01-01 00:00:20  1", ""]
     assert said.err == "late events dropped: 1; a longer --delay waits for them\n"
+
+
+@pytest.mark.classic
+def test_an_interrupt_stops_what_follows_a_folder(
+    spark, followed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It says nothing, whatever Java was asked just then."""
+    words = [word for word in FOLLOW if word != "--once"]
+    begun = tmp_path / "checkpoint" / "commits" / "0"
+
+    def interrupt() -> None:
+        while not begun.exists():
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    handler = signal.getsignal(signal.SIGINT)
+    Thread(target=interrupt).start()
+    assert main(["run", *words, "--follow", str(followed), "--checkpoint", str(begun.parents[1])]) == 130
+    assert "Traceback" not in capfd.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert not spark.streams.active
 
 
 @pytest.mark.parametrize(("more", "shares"), [((), "8"), (("--conf", "spark.sql.shuffle.partitions=3"), "3")])

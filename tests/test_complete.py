@@ -236,6 +236,17 @@ def test_queries_whose_graph_is_no_graph_of_events_alone(
     assert set(times(asked.sample_trends(2, columns=["t"]))) <= set(expected)
 
 
+@pytest.mark.parametrize("text", ["LENGTH >= 64", "COUNT(A) >= 64"])
+def test_long_counts_are_states_too(spark: Any, text: str) -> None:
+    """Of 70 events, the sets of 64 and more are trends, and only all of them are one that no other holds."""
+    df = spark.range(70).selectExpr("id AS t", "'A' AS type")
+    asked = df.pattern(f"PATTERN A+ WHERE {text}", time="t")
+    assert "definition" not in str(asked.explain("complete"))
+    assert times(asked.complete_trends(columns=["t"])) == [tuple(range(70))]
+    assert asked.count_complete_trends().first()["count"] == 1
+    assert asked.count_trends().first()["count"] == sum(math.comb(70, size) for size in range(64, 71))
+
+
 # ------------------------------------------------------------------------------------------------------ balanced
 
 

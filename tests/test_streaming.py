@@ -40,7 +40,7 @@ from cetdsl.execution.compat import parallelism
 from cetdsl.ir import operators
 from cetdsl.ir.keeping import SHARES_MOST
 from cetdsl.ir.operators import Operator
-from cetdsl.pattern.nodes import And
+from cetdsl.pattern.nodes import And, events
 from cetdsl.pattern.query import Query, Window
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.simple_plans
 BEGIN = datetime.datetime(2020, 1, 1)
 SECOND = datetime.timedelta(seconds=1)
 #: So many streams are judged by each query; more of them where each query is to tell more, as they are keys of one job.
-STREAMS, MORE_STREAMS = 60, 130
+STREAMS, SOME_STREAMS, MORE_STREAMS = 60, 70, 130
 #: How long, in seconds, a stream waits for late events.
 DELAY = 4
 SCHEMA = generators.STACKED.replace("t bigint", "t timestamp")
@@ -273,20 +273,23 @@ FEATURES = generators.Features(returned_strings=True)
 
 
 def asked_of(live: Live, first: int, wanted: int, features: generators.Features = FEATURES) -> list[Any]:
-    """So many generated queries that a stream takes: what is asked, the query, how ties are broken, the answer."""
+    """So many generated queries that a stream takes: what is asked, the query, how ties are broken, the answer.
+
+    All kinds of answers are asked for by turns, of patterns of several events; most queries have predicates.
+    """
     found: list[Any] = []
     refused: Counter[str] = Counter()
-    for seed in range(first, first + 20 * wanted):
+    for seed in range(first, first + 100 * wanted):
         case = generators.random_case(seed, features)
         query = in_seconds(by_case(case.query))
-        asked = ASKED[seed % len(ASKED)]
+        asked = ASKED[len(found) % len(ASKED)]
         if asked in (complete_trends_of, complete_counts_of) and isinstance(query.pattern, And):
             continue
-        if query.window is None:
+        if query.window is None or len(list(events(query.pattern))) < 2 or not (query.where or seed % 4 == 0):
             continue
         try:
             answer = asked(len(found), query, case.tie_break, live.events)
-        except errors.StreamingNotSupported as error:
+        except errors.UnsupportedQuery as error:
             refused[str(error)] += 1
             continue
         found.append((asked, query, case.tie_break, answer))
@@ -318,7 +321,7 @@ KEPT = {
 }
 #: How many queries are asked, where all streams are in time, and where some events are late: each takes as long as 60
 #: streams more, as Spark starts tasks for it in each micro-batch.
-QUERIES, LATE_QUERIES = 4, 2
+QUERIES, LATE_QUERIES = 8, 4
 
 
 @pytest.fixture(params=more_on_classic("events", "windows"))
@@ -329,7 +332,7 @@ def kept(spark: Any, request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path, kept: str) -> None:
     cuts = DRAWN if kept == "events" else WHOLE
-    live = Live(spark, tmp_path, stream_of_streams(0, MORE_STREAMS, DELAY, random.Random(0), cuts))
+    live = Live(spark, tmp_path, stream_of_streams(0, SOME_STREAMS, DELAY, random.Random(0), cuts))
     found = asked_of(live, 0, QUERIES)
     got = run_all(live, found)
     rows = [row for batch in live.batches[:-1] for row in batch]
@@ -765,6 +768,17 @@ def test_a_watermark_on_another_column(unmarked: DataFrame) -> None:
     assert other.pattern(f"PATTERN A+ {WITHIN}", time="u").count_trends().isStreaming
 
 
+def test_a_watermark_on_the_windows_of_an_aggregation(marked: DataFrame) -> None:
+    window = F.window("t", "1 second")
+    summed = marked.groupBy(window, "type").count()
+    with pytest.raises(
+        errors.WatermarkError, match=r"on the windows 'window' of an .*(.|\n)*F.window_time\('window'\)"
+    ):
+        summed.withColumn("t", F.col("window.start")).pattern(f"PATTERN A+ {WITHIN}", time="t")
+    taken = summed.withColumn("t", F.window_time("window"))
+    assert taken.pattern(f"PATTERN A+ {WITHIN}", time="t").count_trends().isStreaming
+
+
 def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
     asked = marked.pattern(f"PATTERN A+ {WITHIN}", time="t")
     for ask in (
@@ -812,11 +826,15 @@ def test_which_operators_answer_streams() -> None:
     }  # fmt: skip
 
 
-def test_explain_says_how_long_an_answer_waits_and_for_what(marked: DataFrame) -> None:
+def test_explain_says_how_long_an_answer_waits_and_for_what(marked: DataFrame, unmarked: DataFrame) -> None:
     text = str(marked.pattern(f"PATTERN A+ {WITHIN}", time="t").explain("physical"))
     assert "waits     for the watermark, 90 seconds behind the latest event, to pass the end of the window" in text
     assert "keep until the watermark passes what they are needed for, by window" in text
     assert "shares of the keys, a task each at every trigger: 1" in text
+    at_once = unmarked.withWatermark("t", "0 seconds").pattern(f"PATTERN A+ {WITHIN}", time="t").explain("physical")
+    assert "waits     for the watermark, at the time of the latest event, to pass the end of the window" in str(at_once)
+    many = str(marked.patterns({"q": f"RETURN COUNT(*) PATTERN A+ {WITHIN}"}, time="t").explain())
+    assert re.search("waits +for the watermark, 90 seconds behind the latest event, to pass the end", many)
     within = marked.pattern("PATTERN A+ GROUP BY k WITHIN 10 seconds", time="t")
     span = str(within.explain("trends"))
     assert "to be 10 seconds to 20 seconds behind the first event of a trend" in span

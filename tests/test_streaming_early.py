@@ -224,7 +224,9 @@ def test_trends_that_are_given_at_once_are_not_appended(spark: Any, tmp_path: Pa
     live = Live(spark, tmp_path, [[at(1, 0, "A")]])
     live.arrive()
     with (
-        pytest.raises(errors.StreamingNotSupported, match=r"in append mode(.|\n)*hint: .*outputMode\('update'\)"),
+        pytest.raises(
+            errors.StreamingNotSupported, match=r"are not written in update mode(.|\n)*hint: .*outputMode\('update'\)"
+        ),
         errors.recovering(),
     ):
         live.run(live.events.pattern(f"PATTERN A {WITHIN}", time="t").trends(emit="eager"))

@@ -235,6 +235,16 @@ def test_queries_that_ask_for_aggregates_have_trends_too(letters: Any) -> None:
 
 
 @pytest.mark.classic
+def test_a_query_that_never_matches_has_no_trends(letters: Any) -> None:
+    texts = {
+        "some": "PATTERN SEQ(A, B)",
+        "none": "PATTERN C WHERE COUNT(C) = 2",
+        "no type": "PATTERN C WHERE C.type = 'D'",
+    }
+    found = Counter(row.query for row in letters.patterns(texts, time="t").trends().collect())
+    assert found == Counter({"some": letters.pattern(texts["some"], time="t").trends().count()})
+
+
 def test_a_plan_that_is_given_serves(letters: Any) -> None:
     queries = {name: QUERIES[name] for name in ("abc", "abd")}
     plan = cet.aggregation_plan({"abd": QUERIES["abd"]}).adding("abc", QUERIES["abc"])

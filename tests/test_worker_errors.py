@@ -15,6 +15,7 @@ import cetdsl as cet
 from cetdsl import errors
 from cetdsl.errors import CountOverflow, EngineError, GroupTooLarge, MissingDependency, NullTime, recover, recovering
 from cetdsl.execution.worker import map_stage
+from cetdsl.kernels import entry
 from cetdsl.session import readable
 
 pytestmark = pytest.mark.simple_plans
@@ -217,6 +218,20 @@ def test_the_user_gets_them_around_any_action(events: Any, tmp_path: Any) -> Non
     with pytest.raises(NullTime) as failure, recovering():
         raise own
     assert failure.value is own
+
+
+@pytest.mark.parametrize("kind", [ImportError, OSError, MemoryError, SystemError])
+def test_libraries_that_do_not_load_are_an_error_that_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    def import_module(name: str) -> Any:
+        raise kind("failed to map segment from shared object")
+
+    monkeypatch.setattr(entry, "import_module", import_module)
+    with pytest.raises(
+        MissingDependency, match=r"failed to map segment(.|\n)*hint: where spark.executor.pyspark.memory"
+    ):
+        next(entry.run_stage("aggregate", b"", iter(())))
 
 
 TOLD = """\

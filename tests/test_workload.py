@@ -6,6 +6,7 @@ import random
 import re
 from typing import Any
 
+import attrs
 import generators
 import pytest
 import reference
@@ -96,6 +97,31 @@ def judge_workload(
         many.unpersist()
 
 
+def judge_one_answer(judge: Judge, queries: dict[str, Query], answered: dict[str, Any]) -> None:
+    """Compares the one DataFrame of all answers with those of :func:`expected_of`."""
+    # Aggregates of one name would have to be of one type.
+    renamed = {
+        name: attrs.evolve(
+            query, returning=tuple(attrs.evolve(item, name=f"{name}_{n}") for n, item in enumerate(query.returning))
+        )
+        for name, query in queries.items()
+    }
+    many = judge.df.patterns(renamed, time="t")
+    rows: dict[str, dict[Any, Any]] = {name: {} for name in queries}
+    for row in many.aggregate().collect():
+        query, window = queries[row["query"]], row.asDict().get("window")
+        key = tuple(reference._key(row["group"][column]) for column in query.group_by), window and tuple(window)
+        assert key not in rows[row["query"]]
+        rows[row["query"]][key] = row
+    many.unpersist()
+    for name, query in queries.items():
+        assert set(rows[name]) == set(answered[name]), (name, str(query))
+        for key, values in answered[name].items():
+            for n, item in enumerate(query.returning):
+                got, value = rows[name][key][f"{name}_{n}"], values[item.output_name]
+                assert agrees(got, value, "decimal", item.aggregate), (name, str(query), key, got, value)
+
+
 @pytest.mark.classic
 @pytest.mark.parametrize(("seed", "size"), [(10_000, 2), (20_000, 5), (30_000, 8), (40_000, 12)])
 def test_each_query_of_a_random_workload_gets_its_own_answer(spark: Any, seed: int, size: int) -> None:
@@ -104,6 +130,7 @@ def test_each_query_of_a_random_workload_gets_its_own_answer(spark: Any, seed: i
     expected = expected_of(judge, queries)
     for sharing, number in zip(SHARING, ("decimal", "string", "double", "log2"), strict=True):
         judge_workload(judge, queries, expected, sharing, number)
+    judge_one_answer(judge, queries, expected)
 
 
 @pytest.fixture(scope="module")
@@ -417,6 +444,21 @@ def test_wrong_arguments(figure_4: Any) -> None:
             figure_4.patterns(queries, time="t", sharing=mode, deviations=deviations)
     with pytest.raises(ResolutionError, match="no number form 'int'"):
         figure_4.patterns(queries, time="t").aggregate(number="int")
+
+
+@pytest.mark.parametrize("names", [("two", "paired", "one"), ("paired", "one", "two"), ("one", "paired", "two")])
+def test_answers_have_the_names_of_their_queries_wherever_an_and_stands(figure_4: Any, names: tuple[str, ...]) -> None:
+    """The sides of an AND are counted in the same pass, and their numbers are those of no answer."""
+    texts = {
+        "one": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE A.x < B.x GROUP BY key",
+        "paired": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) AND SEQ(C, B+) GROUP BY key",
+        "two": "RETURN COUNT(*) AS n PATTERN SEQ(C, B) GROUP BY key",
+    }
+    many = figure_4.patterns({name: texts[name] for name in names}, time="t")
+    expected = {(name, *row) for name in names for row in figure_4.pattern(texts[name], time="t").aggregate().collect()}
+    assert len({row[2] for row in expected}) == 3
+    assert {(row.query, row.group.key, row.n) for row in many.aggregate().collect()} == expected
+    assert {(name, *row) for name, answer in many.results().items() for row in answer.collect()} == expected
 
 
 def test_names_that_clash(figure_4: Any) -> None:

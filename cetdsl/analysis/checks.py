@@ -400,7 +400,7 @@ def _span_errors(word: str, span: Span, time: Field | None, unit: str | None) ->
 MAX_STREAM_OVERLAP = 64
 
 
-def stream_errors(query: Query, time: Field | None, watermarks: Mapping[str, int]) -> Errors:
+def stream_errors(query: Query, time: Field | None, watermarks: Mapping[str, int], schema: Schema) -> Errors:
     """What keeps a stream from ever answering: no window, or no watermark that closes windows."""
     window = query.window
     if window is None:
@@ -415,11 +415,12 @@ def stream_errors(query: Query, time: Field | None, watermarks: Mapping[str, int
             hint="take a longer SLIDE",
         )
     if time is not None:
-        yield from _watermark_errors(time, watermarks)
+        yield from _watermark_errors(time, watermarks, schema)
 
 
-def _watermark_errors(time: Field, watermarks: Mapping[str, int]) -> Errors:
+def _watermark_errors(time: Field, watermarks: Mapping[str, int], schema: Schema) -> Errors:
     name = time.name
+    windows = [field.name for field in schema.fields if field.name in watermarks and field.type.startswith("struct")]
     if time.type != "timestamp":
         made = f"F.timestamp_seconds({name!r})" if category(time.type) == "number" else f"F.to_timestamp({name!r})"
         yield WatermarkError(
@@ -430,6 +431,13 @@ def _watermark_errors(time: Field, watermarks: Mapping[str, int]) -> Errors:
         yield WatermarkError(
             "the stream has no watermark, so no window would ever be closed",
             hint=f"say how late events may come: df.withWatermark({name!r}, '10 minutes')",
+        )
+    elif name not in watermarks and windows:
+        yield WatermarkError(
+            f"the stream's watermark is on the windows {windows[0]!r} of an aggregation, but the time of the query is "
+            f"{name!r}",
+            hint=f"take the time of these windows: df.withColumn({name!r}, F.window_time({windows[0]!r})); "
+            "with a second watermark behind the aggregation Spark would drop every row",
         )
     elif name not in watermarks:
         others = ", ".join(map(repr, watermarks))

@@ -208,7 +208,7 @@ class _Analysis:
         self.note(checks.window_errors(asked, time, unit))
         watermarks = self.binding.watermarks
         if watermarks is not None:
-            self.note(checks.stream_errors(asked, time, watermarks))
+            self.note(checks.stream_errors(asked, time, watermarks, self.schema))
         self.note(checks.policy_errors(asked, is_stream=watermarks is not None))
         self.note(checks.selection_errors(asked))
         query = attrs.evolve(

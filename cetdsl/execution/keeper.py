@@ -1,4 +1,4 @@
-"""The state of a stream that keeps each live event once: parcels of events, and a timer for each open time bucket."""
+"""The state of a stream that keeps each live event once: parcels of events, and a timer for the next time bucket."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
                         bodies.setdefault((first, bucket), []).append(bytes(body))
             for (first, last), found in bodies.items():
                 self.keep(first, last, found)
-            for milliseconds in set(map(expiry, opened)) - set(self.handle.listTimers()):
-                self.handle.registerTimer(milliseconds)
+            soonest = expiry(min(opened))
+            if min(self.handle.listTimers(), default=soonest + 1) > soonest:
+                self.handle.registerTimer(soonest)
             return iter(())
 
         def keep(self, first: int, last: int, bodies: list[bytes]) -> None:
@@ -89,22 +90,24 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
             # Timers expire in order: the first one of a share stands for all of its buckets that the watermark has
-            # closed, so that their parcels are given once for all of them.
+            # closed, so that their parcels are given once for all of them. Another one waits for the next bucket.
             closed = first_after(expiredTimerInfo.getExpiryTimeInMs())
             if closed < self.open.get(key, closed):
                 return
             self.refuse_others()
             self.open[key] = still_open = first_after(timerValues.getCurrentWatermarkInMs())
-            wanted, is_empty = list[list[bytes]](), True
+            wanted, awaited = list[list[bytes]](), list[int]()
             for (last, number), (first, bodies) in list(self.parcels.iterator()):
                 if first < still_open and last >= closed:
                     wanted.append(bodies)
                 if last < still_open:
                     self.parcels.removeKey((last, number))
                 else:
-                    is_empty = False
+                    awaited.append(max(first, still_open))
             yield from given(closed, still_open - 1, wanted)
-            if is_empty:
+            if awaited:
+                self.handle.registerTimer(expiry(min(awaited)))
+            else:
                 self.meaning.clear()
 
         def refuse_others(self) -> None:

@@ -144,7 +144,7 @@ def _collected_now(meaning: str, row: Column) -> Column:
     """
     error = raised(
         StreamingNotSupported,
-        "trends of emit='eager' are written in append mode, which gives nothing before windows are closed",
+        "trends of emit='eager' are not written in update mode, the only one that gives each of them at once, and once",
         hint="write them with outputMode('update'), or leave emit= away",
         kind="boolean",
     )

@@ -252,7 +252,9 @@ def _name(answered: Sequence[Answered]) -> Column:
     """Returns the name of the query that a row is of."""
     if answered[0].number < 0:
         return F.lit(answered[0].name)
-    names = [one.name for one in sorted(answered, key=lambda one: one.number)]
+    # The sides of an AND have numbers too, and no answers of their own.
+    by_number = {one.number: one.name for one in answered}
+    names = [by_number.get(number) for number in range(max(by_number) + 1)]
     # One literal, which Spark reads once, instead of as many calls as there are queries.
     return F.get(F.from_json(F.lit(json.dumps(names)), "array<string>"), F.col(QUERY).cast("int"))
 

@@ -10,7 +10,7 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.explain.physical import steps_view
 from cetdsl.explain.stages import Explanation
 from cetdsl.explain.view import FINAL, NOWHERE, STATE, PlanView, ViewEdge, ViewNode
-from cetdsl.ir.operators import AnswerTogether
+from cetdsl.ir.operators import AnswerTogether, Operator, Scan
 from cetdsl.ir.operators.words import some
 from cetdsl.ir.sharing import SharableSet
 from cetdsl.pattern.automaton import build_automaton
@@ -28,10 +28,17 @@ def explain_workload(
     sections.append(("sharing", (PlanView("queries", facts=_sharing_of(plan, queries)),)))
     for number, (one, together) in enumerate(zip(plan.passes, plan.together, strict=True), 1):
         views = [template_view(each, propagated) for each in together.sets]
-        sections.append((f"pass {number}", (steps_view("plan", one, facts=together.facts()), *views)))
+        facts = (*together.facts(), *_waits_of(one))
+        sections.append((f"pass {number}", (steps_view("plan", one, facts=facts), *views)))
     if metrics:
         sections.append(("metrics", tuple(_metrics_view(one) for one in metrics)))
     return Explanation(tuple(sections))
+
+
+def _waits_of(plan: Operator) -> tuple[tuple[str, str], ...]:
+    """Says of a stream which windows are answered, and for what their answers wait."""
+    scans = (one for one in plan.walk() if isinstance(one, Scan) and one.source.is_stream)
+    return tuple(dict.fromkeys(fact for scan in scans for fact in scan.facts()))
 
 
 def _sides_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> dict[str, ResolvedQuery]:
@@ -46,7 +53,10 @@ def _sides_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> dic
 
 def _sharing_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> tuple[tuple[str, str], ...]:
     """Says of each query whether it may share, with whom, or why not."""
-    said = {one.name: f"alone, by {one.strategy}: {one.reason}" for one in plan.alone}
+    said = {}
+    for one in plan.alone:
+        waits = (f"; {name} {text}" for name, text in _waits_of(one.plan) if name == "waits")
+        said[one.name] = "".join((f"alone, by {one.strategy}: {one.reason}", *waits))
     for together in plan.together:
         for member in together.members:
             said[member.name] = f"alone: {member.propagation.why_not_shared}"

@@ -64,7 +64,7 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
     module, function = _STAGES[stage]
     try:
         stream: Any = getattr(import_module(f"cetdsl.kernels.{module}"), function)
-    except (OSError, MemoryError, SystemError) as error:  # of a library that does not fit into a worker's addresses
+    except (ImportError, OSError, MemoryError, SystemError) as error:  # libraries may not fit into its addresses
         raise MissingDependency(
             f"a Python worker cannot load the libraries of the kernels: {error}",
             hint="where spark.executor.pyspark.memory is set, give workers more: it bounds addresses, of which loading "

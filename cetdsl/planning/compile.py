@@ -36,7 +36,7 @@ from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
 
 #: ``COUNT(b) >= n`` is compiled into states up to this n.
-MAX_COUNTED = 64
+MAX_COUNTED = 512
 #: The predicates between an earlier variable and the later one that is its neighbour.
 _Adjacent = dict[tuple[str, str], list[Expr]]
 

@@ -54,9 +54,8 @@ def plan_sharing(
     for name, resolved in queries.items():
         for offer, repeat in _offers(resolved, plans[name]) if refused[name] is None else ():
             candidates.setdefault((plans[name].spec.answer.exact, offer), {})[name] = repeat
-    reasons: dict[str, str | None] = {
-        name: reason or "no other query has its Kleene pattern" for name, reason in refused.items()
-    }
+    alone = "no other query with its partition columns has its Kleene pattern"
+    reasons: dict[str, str | None] = {name: reason or alone for name, reason in refused.items()}
     ours = mode in ("dynamic", "static")
     sets, taken = list[SharableSet](), set[str]()
     for found in sorted(candidates.values(), key=len, reverse=True):

@@ -41,7 +41,9 @@ class JoinPaths(Unary):
         if by_kernel:
             return "kernel: build the graph", ("edges are listed, as NOT forbids some: those of a key by one task",)
         not_listed = "" if maximal else "; the edges are not listed"
-        lines = [f"ranges of values and slices of time, by quantiles{not_listed}"]
+        has_ranges = any(transition.orders for transition in transitions_of(self.compiled.machine))
+        ranges = "ranges of values and " if has_ranges else ""
+        lines = [f"{ranges}slices of time, by quantiles{not_listed}"]
         lines += words.rounds_before(self.spec.query)
         for transition in transitions_of(self.compiled.machine):
             edge, variables = transition.edge, self.compiled.machine.variables

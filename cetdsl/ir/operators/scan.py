@@ -57,23 +57,24 @@ class Scan(Operator):
         if not windowing.cut:
             return (("windows", text),)
         if source.is_stream:
-            return ("windows", text), ("waits", self._waits())
+            return ("windows", text), ("waits", waits(source))
         how = f"{amount_of_time(source, windowing.cut)} each, so that many tasks share a key"
         if overlaps(windowing):
             how += f"; events within {length} of a border go to both"
         return ("windows", text), ("time buckets", how)
 
-    def _waits(self) -> str:
-        """Describes for what an answer of a stream waits, and how long."""
-        source, windowing = self.source, self.source.windowing
-        if source.emit == EAGER:
-            return "for no event but the last one of a trend"
-        delay = amount_of_time(source, source.watermark or 0)
-        behind = f"for the watermark, {delay} behind the latest event, to"
-        if windowing.kind == SPAN:
-            least, most = (amount_of_time(source, amount) for amount in (windowing.length, 2 * windowing.length))
-            return f"{behind} be {least} to {most} behind the first event of a trend"
-        end = "the end of the window" if windowing.slide <= windowing.length else "the start of the next window"
-        if source.emit == UPDATE:
-            return f"for nothing; it is final when the watermark, {delay} behind the latest event, has passed {end}"
-        return f"{behind} pass {end}"
+
+def waits(source: Source) -> str:
+    """Describes for what an answer of a stream waits, and how long."""
+    windowing = source.windowing
+    if source.emit == EAGER:
+        return "for no event but the last one of a trend"
+    lag = f"{amount_of_time(source, source.watermark)} behind" if source.watermark else "at the time of"
+    watermark = f"the watermark, {lag} the latest event,"
+    if windowing.kind == SPAN:
+        least, most = (amount_of_time(source, amount) for amount in (windowing.length, 2 * windowing.length))
+        return f"for {watermark} to be {least} to {most} behind the first event of a trend"
+    end = "the end of the window" if windowing.slide <= windowing.length else "the start of the next window"
+    if source.emit == UPDATE:
+        return f"for nothing; it is final when {watermark} has passed {end}"
+    return f"for {watermark} to pass {end}"

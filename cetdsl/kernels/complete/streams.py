@@ -238,10 +238,13 @@ def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge
     """Makes the error of a window whose graph does not fit into memory."""
     where, events = _described(spec, chunk, part), len(part.number)
     joined = "list them with algorithm='joins', " if spec.query.why_not_joined is None else ""
+    if spec.query.completeness == MAXIMAL:
+        counted = "count those of the other reading, which lists no edges for that, with count_complete_trends('ends')"
+    else:
+        counted = "count them with count_complete_trends('ends')"
     return GroupTooLarge(
         f"{where}: {events} events are joined by more than {_most_edges(spec)} edges, too many for one task",
-        hint=f"count them with count_complete_trends('ends'), {joined}shorten WITHIN, or add partition columns or "
-        "predicates",
+        hint=f"{joined}shorten WITHIN, add partition columns or predicates, or {counted}",
     )
 
 

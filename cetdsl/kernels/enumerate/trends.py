@@ -142,7 +142,7 @@ class TrendRows:
         self.chunk = chunk
         self._events = EventRows(chunk, spec.fields, spec.kernel)
         names = _names(spec.variables)
-        self._variables = names if len(names) > 1 else _Repeated(names[0])
+        self._variables = _Repeated(names[0]) if len(names) == 1 else names
         # The first window of each slice; windows with the same events share a slice.
         order = np.argsort(chunk.slices.slice, kind="stable")
         self.windows = order
