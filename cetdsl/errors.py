@@ -152,8 +152,8 @@ def names_of(names: object, what: str) -> tuple[str, ...]:
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     """The hint for an unknown name: its nearest known neighbour, or ``otherwise``."""
     candidates = sorted(set(known))
-    folded = {c.casefold(): c for c in candidates}
-    close = get_close_matches(name.casefold(), sorted(folded), n=1)
+    folded = {c.lower(): c for c in candidates}
+    close = get_close_matches(name.lower(), sorted(folded), n=1)
     return f"did you mean {folded[close[0]]!r}?" if close else otherwise
 
 

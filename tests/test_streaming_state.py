@@ -148,6 +148,14 @@ def test_explain_says_how_events_are_kept(spark: Any, marked: DataFrame) -> None
         tumbling = str(marked.pattern(text.replace("5", "10"), time="t").explain("physical"))
         asked = str(marked.pattern(text.replace("W", "GROUP BY k W"), time="t", state="windows").explain("physical"))
         lists = str(marked.pattern(f"PATTERN A+ WHERE A.x * NEXT(A).s < 5 {WITHIN}", time="t").explain("physical"))
+        whole = str(marked.patterns({"q": f"RETURN COUNT(*) {text}"}, time="t", keep=["x"]).explain())
+    # The nearer to the stream, the farther below: events are kept before conditions are asked of them.
+    assert (
+        whole.index("keep what some variable can bind")
+        < whole.index("each once, whole, for queries")
+        < whole.index("+- events")
+    )
+    assert whole.count("keep until the watermark") == 1
     assert "once for each window: windows do not overlap" in tumbling
     why = f"{PROVIDER} is HDFSBackedStateStoreProvider, and it takes RocksDB to keep each event once"
     assert f"once for each window: {why}" in by_default

@@ -10,8 +10,9 @@ import attrs
 import generators
 import pytest
 import reference
-from modes import more_on_classic
+from modes import more_on_classic, settings
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 from test_engines import STREAMS, Judge, agrees, by_case, judge_of
 
 import cetdsl as cet
@@ -461,10 +462,26 @@ def test_answers_have_the_names_of_their_queries_wherever_an_and_stands(figure_4
     assert {(name, *row) for name, answer in many.results().items() for row in answer.collect()} == expected
 
 
+@pytest.mark.parametrize(("names", "is_case_sensitive"), [(("straße", "strasse"), "false"), (("k", "K"), "true")])
+def test_groups_that_spark_tells_apart_are_two_columns(
+    spark: Any, names: tuple[str, str], is_case_sensitive: str
+) -> None:
+    with settings(spark, {"spark.sql.caseSensitive": is_case_sensitive}):
+        rows = [(1, "A", "u", "p"), (2, "B", "u", "q"), (3, "B", "v", "p"), (4, "A", "v", "q"), (5, "B", "u", "p")]
+        df = spark.createDataFrame(
+            rows, StructType.fromDDL(f"t int, type string, `{names[0]}` string, {names[1]} string")
+        )
+        one, other = (f"`{name}`" for name in names)
+        texts = {"one": one, "other": other, "both": f"{one}, {other}"}
+        asked = {name: f"RETURN COUNT(*) AS n PATTERN SEQ(A, B) GROUP BY {by}" for name, by in texts.items()}
+        found = {(row["query"], *row["group"], row.n) for row in df.patterns(asked, time="t").aggregate().collect()}
+        assert found == {("one", "u", None, 2), ("other", None, "p", 2), ("both", "u", "p", 1)}
+
+
 def test_names_that_clash(figure_4: Any) -> None:
-    clashing = {"a": "RETURN COUNT(*) AS n PATTERN A", "b": "RETURN MAX(A.x) AS n PATTERN A"}
+    clashing = {"a": "RETURN COUNT(*) AS n PATTERN A", "b": "RETURN MAX(A.x) AS N PATTERN A"}
     many = figure_4.patterns(clashing, time="t")
-    with pytest.raises(ResolutionError, match="both return 'n', of different types"):
+    with pytest.raises(ResolutionError, match="'a' and 'b' both return 'N', of different types"):
         many.aggregate()
     assert set(many.results()) == {"a", "b"}
     many.unpersist()

@@ -295,16 +295,16 @@ def _shared_length_errors(aggregate: Aggregate, pattern: Pattern) -> Errors:
 
 def name_errors(query: Query) -> Errors:
     """Output columns that would have the same name; Spark does not tell names apart by case."""
-    groups = {name.casefold() for name in query.group_by}
+    groups = {name.lower() for name in query.group_by}
     sliding = query.window is not None and query.window.slide is not None
     if sliding and "window" in groups:
         yield ResolutionError(
             "the group column 'window' clashes with the window column of the answer",
             hint="rename the column of the DataFrame",
         )
-    counts = Counter(item.output_name.casefold() for item in query.returning)
+    counts = Counter(item.output_name.lower() for item in query.returning)
     for name in dict.fromkeys(item.output_name for item in query.returning):
-        folded = name.casefold()
+        folded = name.lower()
         if counts[folded] > 1:
             counts[folded] = 0
             yield ResolutionError(
@@ -319,7 +319,7 @@ def name_errors(query: Query) -> Errors:
 
 def computed_errors(item: Computed, schema: Schema) -> Errors:
     """A computed column of the name that another one has; Spark does not tell names apart by case."""
-    known = [name for name in schema.names if name.casefold() == item.name.casefold()]
+    known = [name for name in schema.names if name.lower() == item.name.lower()]
     if known:
         yield ResolutionError(
             f"the computed group {item.name!r} has the name of a column of the DataFrame, {known[0]!r}",

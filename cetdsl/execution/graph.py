@@ -198,10 +198,10 @@ class EventGraph:
         keys = [F.col(f"k{source.keys.index(name)}") for name in shown]
         answer = rows.select(*keys, *source.window, *columns)
         own = answer.columns[len(keys) :]
-        clashing = [name for name in shown if name.casefold() in own]
+        clashing = [name for name in shown if name.lower() in own]
         if clashing:
             raise ResolutionError(
-                f"the key column {clashing[0]!r} clashes with the {clashing[0].casefold()} column of the graph",
+                f"the key column {clashing[0]!r} clashes with the {clashing[0].lower()} column of the graph",
                 hint="rename the column of the DataFrame",
             )
         return answer.toDF(*shown, *own)

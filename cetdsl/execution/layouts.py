@@ -137,7 +137,7 @@ def narrowed(columns: Sequence[str]) -> Column:
 
 def _refuse_clashes(names: Sequence[str]) -> None:
     """Raises where an answer would have two columns of one name."""
-    folded = [name.casefold() for name in names]
+    folded = [name.lower() for name in names]
     for name in names:
-        if folded.count(name.casefold()) > 1:
+        if folded.count(name.lower()) > 1:
             raise InvalidNode(f"the answer would have two columns of the name {name!r}", hint=_OTHER_NAMES)

@@ -71,9 +71,9 @@ class Shown:
         """The names of an answer that has ``more`` columns of its own."""
         own = [*(["window"] if self.sliding else []), *more]
         for name in self.keys:
-            if name.casefold() in own:
+            if name.lower() in own:
                 raise ResolutionError(
-                    f"the key column {name!r} clashes with the {name.casefold()} column of the answer",
+                    f"the key column {name!r} clashes with the {name.lower()} column of the answer",
                     hint="rename the column of the DataFrame",
                 )
         return [*self.keys, *own]
@@ -117,8 +117,8 @@ def trend_field(
 
 def refuse_duplicates(names: tuple[str, ...]) -> None:
     """Raises where an event would show two columns of one name."""
-    folded = [name.casefold() for name in names]
-    twice = sorted({name for name in names if folded.count(name.casefold()) > 1})
+    folded = [name.lower() for name in names]
+    twice = sorted({name for name in names if folded.count(name.lower()) > 1})
     if twice:
         raise UnsupportedQuery(
             f"an event cannot show two columns of the name {twice[0]!r}",

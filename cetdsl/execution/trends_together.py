@@ -86,9 +86,9 @@ def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> Tr
 def _refuse_clashes(plan: ListTogether) -> None:
     own = {name for name in plan.gives if name not in plan.keys}
     for name in plan.keys:
-        if name.casefold() in own:
+        if name.lower() in own:
             raise ResolutionError(
-                f"the key column {name!r} clashes with the {name.casefold()} column of the answer",
+                f"the key column {name!r} clashes with the {name.lower()} column of the answer",
                 hint="rename the column of the DataFrame",
             )
 
@@ -102,7 +102,7 @@ def _limited(rows: DataFrame, limit: int | None, queries: int) -> DataFrame:
     # It takes all tasks. Spark's limits count rows whatever they hold: one for each query would read the pass as often
     # as there are queries, and one for all would end with rows of those that find the most. Little is moved: each task
     # gives no more rows of a query than the limit.
-    taken = set(map(str.casefold, rows.columns))
+    taken = set(map(str.lower, rows.columns))
     name = next(name for name in map("n{}".format, count()) if name not in taken)
     number = F.row_number().over(Window.partitionBy("query").orderBy(F.lit(0)))
     return rows.withColumn(name, number).filter(F.col(name) <= limit).drop(name)
@@ -156,7 +156,7 @@ def measured_work(df: DataFrame, plan: Operator) -> dict[int, dict[str, int]]:
 
 def plain_text_column(df: DataFrame, name: str | None) -> str | None:
     """Returns the exact name of a column if its texts are equal where their bytes are, and there is only one such."""
-    found = [field for field in df.schema.fields if name is not None and field.name.casefold() == name.casefold()]
+    found = [field for field in df.schema.fields if name is not None and field.name.lower() == name.lower()]
     exact = [field for field in found if field.name == name] or found
     if len(exact) != 1 or exact[0].dataType != T.StringType():
         return None

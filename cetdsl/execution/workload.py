@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import pyarrow as pa
@@ -190,22 +190,24 @@ class _Columns:
     """The columns of the common answer."""
 
     def __init__(self, answered: Sequence[Answered]) -> None:
+        is_case_sensitive = answered[0].rows.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+        #: Names are those of one column where Spark could not tell two apart.
+        self._folded: Callable[[str], str] = str if is_case_sensitive else str.lower
         self.groups: dict[str, tuple[str, DataType]] = {}
         self.outputs: dict[str, tuple[str, DataType]] = {}
         self.window: DataType | None = None
-        owners: dict[str, str] = {}
+        owners: dict[tuple[str, str], str] = {}
         for one in answered:
-            for name, column in one.groups:
-                self.groups.setdefault(name.casefold(), (name, one.rows.schema[column].dataType))
-            for name, column in one.outputs:
-                kind = one.rows.schema[column].dataType
-                known, first = self.outputs.setdefault(name.casefold(), (name, kind)), owners.setdefault(name, one.name)
-                if known[1] != kind:
-                    raise ResolutionError(
-                        f"the queries {first!r} and {one.name!r} both return {name!r}, of different types "
-                        f"({known[1].simpleString()} and {kind.simpleString()})",
-                        hint="rename one of them with AS, or take the answers apart with results()",
-                    )
+            for known, pairs, verb in ((self.groups, one.groups, "group by"), (self.outputs, one.outputs, "return")):
+                for name, column in pairs:
+                    kind, key = one.rows.schema[column].dataType, self._folded(name)
+                    first, other = owners.setdefault((verb, key), one.name), known.setdefault(key, (name, kind))[1]
+                    if other != kind:
+                        raise ResolutionError(
+                            f"the queries {first!r} and {one.name!r} both {verb} {name!r}, of different types "
+                            f"({other.simpleString()} and {kind.simpleString()})",
+                            hint="rename one of them with AS, or take the answers apart with results()",
+                        )
             if one.sliding:
                 self.window = one.rows.schema[one.window].dataType
         for name in ("query", "group", "window"):
@@ -220,7 +222,7 @@ class _Columns:
         columns = [_name(answered).alias("query")]
         if self.groups:
             groups = [
-                self._picked([(one, dict(_folded(one.groups)).get(key)) for one in answered], kind).alias(shown)
+                self._picked([(one, self._column(one.groups, key)) for one in answered], kind).alias(shown)
                 for key, (shown, kind) in self.groups.items()
             ]
             columns.append(F.struct(*groups).alias("group"))
@@ -228,10 +230,14 @@ class _Columns:
             of_window = [(one, one.window if one.sliding else None) for one in answered]
             columns.append(self._picked(of_window, self.window).alias("window"))
         for key, (shown, kind) in self.outputs.items():
-            found = [(one, dict(_folded(one.outputs)).get(key)) for one in answered]
+            found = [(one, self._column(one.outputs, key)) for one in answered]
             columns.append(self._picked(found, kind).alias(shown))
         kept = rows.filter(F.col(QUERY) >= 0) if answered[0].number >= 0 else rows
         return kept.select(*columns)
+
+    def _column(self, pairs: tuple[tuple[str, str], ...], key: str) -> str | None:
+        """Returns the column of a query's own that is known by a key, if it has one."""
+        return next((column for name, column in pairs if self._folded(name) == key), None)
 
     def _picked(self, found: Sequence[tuple[Answered, str | None]], kind: DataType) -> Column:
         """Returns the column of each query's own; NULL for the queries that have none."""
@@ -261,7 +267,3 @@ def _name(answered: Sequence[Answered]) -> Column:
 
 def _is(one: Answered) -> Column:
     return F.lit(True) if one.number < 0 else F.col(QUERY) == one.number
-
-
-def _folded(pairs: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
-    return [(name.casefold(), column) for name, column in pairs]

@@ -532,7 +532,7 @@ class _Asking:
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         names = shown_columns(self.resolved, columns)
-        folded = {name.casefold() for name in names}
+        folded = {name.lower() for name in names}
         return names if columns is not None or len(folded) == len(names) else self.resolved.columns
 
     def shortest(self, query: Query, length: Span, slides: bool, totals: Totals) -> tuple[int, bool, Query] | None:
@@ -598,8 +598,8 @@ def _closest(text: str, values: Sequence[str]) -> str | None:
     """The value that a text was meant to be: but for case and spaces the same, or else similar."""
     folded: dict[str, str] = {}
     for value in values:
-        folded.setdefault(value.strip().casefold(), value)
-    close = get_close_matches(text.strip().casefold(), list(folded), n=1)
+        folded.setdefault(value.strip().lower(), value)
+    close = get_close_matches(text.strip().lower(), list(folded), n=1)
     return folded[close[0]] if close else None
 
 

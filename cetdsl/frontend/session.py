@@ -391,7 +391,7 @@ class PatternFrame:
 
     def _just_ended(self, limit: int | None, columns: tuple[str, ...], detection: Detection) -> DataFrame:
         """The trends of a stream whose last event came in this micro-batch."""
-        known = {name.casefold() for name in self._df.columns}
+        known = {name.lower() for name in self._df.columns}
         arrived = next(name for n in count() if (name := f"arrived_{n}") not in known)
         asked = PatternFrame(self._df.withColumn(arrived, current_timestamp()), self._query, self._binding)
         decision = asked._decide_trends(limit, (*columns, arrived), detection, EAGER)

@@ -686,7 +686,7 @@ def _computed_by_all(queries: Mapping[str, Query], df: DataFrame) -> list[Comput
     for name, query in queries.items():
         with _noting(errors, name):
             for item in computed_by(query, df):
-                other, known = found.setdefault(item.name.casefold(), (name, item))
+                other, known = found.setdefault(item.name.lower(), (name, item))
                 if known != item:
                     raise ResolutionError(
                         f"the query {other!r} computes another group of the name {item.name!r}",

@@ -35,7 +35,8 @@ class AskedState:
         """Why so many shares take long; None if they are not too many."""
         if self.shares <= SHARES_MOST * self.at_once:
             return None
-        return f"{self.shares} small states are written at each trigger, by {self.at_once} tasks at a time"
+        tasks = "one task" if self.at_once == 1 else f"{self.at_once} tasks"
+        return f"{self.shares} small states are written at each trigger, by {tasks} at a time"
 
     @property
     def advice(self) -> str:

@@ -55,7 +55,7 @@ class Schema:
             )
         found = [field for field in self.fields if field.name == name]
         if not found:
-            found = [field for field in self.fields if field.name.casefold() == name.casefold()]
+            found = [field for field in self.fields if field.name.lower() == name.lower()]
         if not found:
             raise UnknownColumn.among(name, self.names, what)
         if len(found) > 1:

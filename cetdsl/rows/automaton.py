@@ -111,10 +111,10 @@ def automaton_of(pattern: RowPattern) -> PositionAutomaton:
 
 def arrows_of(automaton: PositionAutomaton, variables: Sequence[str], tested: Iterable[int]) -> Arrows:
     """The automaton in numbers: those of its variables are their places, and ``tested`` are those that have tests."""
-    numbers = {name.casefold(): number for number, name in enumerate(variables)}
+    numbers = {name.lower(): number for number, name in enumerate(variables)}
     bits = {variable: bit for bit, variable in enumerate(tested)}
     return Arrows(
-        tuple(numbers[name.casefold()] for name in automaton.variable),
+        tuple(numbers[name.lower()] for name in automaton.variable),
         automaton.excluded,
         automaton.first,
         automaton.first_of_partition,

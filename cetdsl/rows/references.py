@@ -104,7 +104,7 @@ class ExpressionReader:
                 self._fail(f"the aggregate {token.text} is not known of rows of a match", hint, token, UnsupportedQuery)
             return token.text, place + 1
         name = Name(token.name, token.span)
-        if behind == "." and place + 2 < end and token.name.casefold() in self.scope.groups:
+        if behind == "." and place + 2 < end and token.name.lower() in self.scope.groups:
             if self.tokens[place + 2].upper == "*":
                 self._fail(f"{token.text}.* stands for whole rows", "only COUNT takes them", token, UnsupportedQuery)
             if self.tokens[place + 2].is_name:
@@ -174,7 +174,7 @@ class ExpressionReader:
 
     def _is_shadowed(self, place: int, end: int) -> bool:
         """Whether a word is a parameter of a lambda function: where it is declared, or behind that."""
-        name = self.tokens[place].name.casefold()
+        name = self.tokens[place].name.lower()
         self._shadowed = [(until, known) for until, known in self._shadowed if place < until]
         if any(known == name for _, known in self._shadowed):
             return True
@@ -353,7 +353,7 @@ class _RowReader(ExpressionReader):
         return column(number)
 
     def _refer(self, name: Name | None, span: tuple[int, int]) -> None:
-        if self.found and (name and name.name.casefold()) != (self.name and self.name.name.casefold()):
+        if self.found and (name and name.name.lower()) != (self.name and self.name.name.lower()):
             hint = "write one call for each of them"
             self.scope.fail(f"{self._call.text} takes rows of one variable, and here are several", hint, span)
         self.found, self.name = True, name

@@ -79,7 +79,7 @@ class _Resolver:
         unknown: list[Token] = []
         for definition in clause.definitions:
             name = Name(definition.variable, definition.span)
-            number = self._scope.numbers.get(definition.variable.casefold())
+            number = self._scope.numbers.get(definition.variable.lower())
             if number is None:
                 self._scope.unknown_variable(name, "the pattern has no variable", self._scope.variables)
             if number in defined:
@@ -134,17 +134,17 @@ class _Resolver:
             )
         seen: set[str] = set()
         for measure in clause.measures:
-            if measure.name.casefold() in seen:
+            if measure.name.lower() in seen:
                 self._scope.fail(
                     f"two measures are called {measure.name!r}", "give one of them another name", measure.span
                 )
-            seen.add(measure.name.casefold())
+            seen.add(measure.name.lower())
         if clause.output is Output.ONE_ROW:
-            shown = {name.name.casefold() for name in clause.partition_by}
+            shown = {name.name.lower() for name in clause.partition_by}
         else:
             shown = set(self._scope.folded)
         for measure in clause.measures:
-            if measure.name.casefold() in shown:
+            if measure.name.lower() in shown:
                 self._scope.fail(
                     f"a measure is called {measure.name!r} like a column that is shown",
                     "give the measure another name",
@@ -152,21 +152,21 @@ class _Resolver:
                 )
 
     def _add_subset(self, name: str, members: Iterable[Name], span: tuple[int, int]) -> None:
-        if name.casefold() in self._scope.groups:
+        if name.lower() in self._scope.groups:
             self._scope.fail(f"the subset {name!r} is called like a variable", "give the subset another name", span)
         numbers = set()
         for member in members:
-            number = self._scope.numbers.get(member.name.casefold())
+            number = self._scope.numbers.get(member.name.lower())
             if number is None:
                 self._scope.unknown_variable(member, "the pattern has no variable", self._scope.variables)
             numbers.add(number)
-        self._scope.groups[name.casefold()] = tuple(number in numbers for number in range(len(self._scope.variables)))
+        self._scope.groups[name.lower()] = tuple(number in numbers for number in range(len(self._scope.variables)))
 
 
 def _without(node: RowPattern, names: set[str]) -> tuple[bool, bool]:
     """Whether a part may match without a row that is bound to some variables, and whether it may do so with others."""
     if isinstance(node, Variable):
-        is_other = node.name.casefold() not in names
+        is_other = node.name.lower() not in names
         return is_other, is_other
     if isinstance(node, Anchor):
         return True, False

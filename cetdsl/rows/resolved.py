@@ -136,8 +136,8 @@ class ResolvedMatch:
     @property
     def pointed(self) -> Pointed:
         """What errors of the run point at."""
-        defined = {each.variable.casefold(): each.tokens for each in self.clause.definitions}
-        found = [defined.get(name.casefold(), ()) for name in self.variables]
+        defined = {each.variable.lower(): each.tokens for each in self.clause.definitions}
+        found = [defined.get(name.lower(), ()) for name in self.variables]
         spans = tuple((tokens[0].start, tokens[-1].end) if tokens else (0, 0) for tokens in found)
         return Pointed(self.clause.text, self.clause.skip.span, spans)
 

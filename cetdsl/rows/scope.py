@@ -29,10 +29,10 @@ class Scope:
         self.folded: dict[str, list[int]] = {}
         for number, name in enumerate(columns):
             self._exact.setdefault(name, []).append(number)
-            self.folded.setdefault(name.casefold(), []).append(number)
+            self.folded.setdefault(name.lower(), []).append(number)
         self.variables: dict[str, Variable] = {}
         for variable in _variables_of(clause.pattern):
-            self.variables.setdefault(variable.name.casefold(), variable)
+            self.variables.setdefault(variable.name.lower(), variable)
         self.numbers = {folded: number for number, folded in enumerate(self.variables)}
         self.groups: dict[str, tuple[bool, ...]] = {}
         self.slots: dict[Wanted, int] = {}
@@ -56,14 +56,14 @@ class Scope:
 
     def members(self, name: Name) -> tuple[bool, ...]:
         """The variables that a name stands for."""
-        found = self.groups.get(name.name.casefold())
+        found = self.groups.get(name.name.lower())
         if found is None:
             self.unknown_variable(name, "the pattern has no variable and no subset", self.groups)
         return found
 
     def find_column(self, name: str, span: tuple[int, int]) -> int | None:
         """The number of a column; None if there is none of the name."""
-        found = self._exact.get(name) or self.folded.get(name.casefold())
+        found = self._exact.get(name) or self.folded.get(name.lower())
         if found is None:
             return None
         if len(found) > 1:

@@ -80,9 +80,9 @@ class EventsInOrder(Requirement):
             steps.append(Step("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
         if source.is_stream:
-            unit = "pane" if self.in_panes else words.unit_of(source).removeprefix("a ")
-            kept = self._kept(source, unit)
-            return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
+            # Events that are kept whole are so before anything is asked of them.
+            kept = [] if self.keeping.whole else [self._kept(source)]
+            return (*steps, *kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
         if self.where_read:
@@ -92,15 +92,8 @@ class EventsInOrder(Requirement):
             return (*steps, runs, shuffle, Step("merge the runs of each key"))
         return (*steps, shuffle, Step(sort, (self.sorting.who,)))
 
-    def _kept(self, source: Source, unit: str) -> Step:
-        """How a stream keeps the events until they are answered."""
-        keeping, state = self.keeping, source.state
-        packed = keeping.once or keeping.packed
-        by = ["share of the keys"] if packed and source.keys else [] if packed else map(quote_name, source.kept_by)
-        how = f"each once, {keeping.why}" if keeping.once else f"once for each {unit}: {keeping.why}"
-        lines = ["packed, many in one value of state"] if packed else []
-        lines.append(f"shares of the keys, a task each at every trigger: {state.shares}")
-        if state.why_slow is not None:
-            lines.append(f"{state.why_slow}: {state.advice}")
-        until = "keep until the watermark passes what they are needed for, by " + ", ".join([*by, unit])
-        return Step(until, (how, *lines))
+    def _kept(self, source: Source) -> Step:
+        """How the stream keeps the events until they are answered."""
+        unit = "pane" if self.in_panes else words.unit_of(source).removeprefix("a ")
+        how = "each once, " if self.keeping.once else f"once for each {unit}: "
+        return words.kept(source, unit, how + self.keeping.why, self.keeping.once or self.keeping.packed)

@@ -112,6 +112,17 @@ def amount_of_time(source: Source, amount: int) -> str:
     return f"{text} ticks" if unit == "tick" else text
 
 
+def kept(source: Source, unit: str, how: str, packed: bool) -> Step:
+    """Describes how a stream keeps events until the ``unit`` of time that needs them is closed."""
+    by = ["share of the keys"] if packed and source.keys else [] if packed else map(quote_name, source.kept_by)
+    lines = [how, *(["packed, many in one value of state"] if packed else [])]
+    lines.append(f"shares of the keys, a task each at every trigger: {source.state.shares}")
+    if source.state.why_slow is not None:
+        lines.append(f"{source.state.why_slow}: {source.state.advice}")
+    until = "keep until the watermark passes what they are needed for, by " + ", ".join([*by, unit])
+    return Step(until, tuple(lines))
+
+
 def unit_of(source: Source) -> str:
     """Describes the part of the events that is processed at once."""
     unit = {WHOLE: "a key", SLIDING: "a window", SPAN: "a span"}[source.windowing.kind]
