@@ -190,24 +190,18 @@ class _Columns:
     """The columns of the common answer."""
 
     def __init__(self, answered: Sequence[Answered]) -> None:
-        is_case_sensitive = answered[0].rows.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+        asked = answered[0].rows.sparkSession.conf.get("spark.sql.caseSensitive", None) or "false"
         #: Names are those of one column where Spark could not tell two apart.
-        self._folded: Callable[[str], str] = str if is_case_sensitive else str.lower
+        self._folded: Callable[[str], str] = str if asked.lower() == "true" else str.lower
         self.groups: dict[str, tuple[str, DataType]] = {}
         self.outputs: dict[str, tuple[str, DataType]] = {}
         self.window: DataType | None = None
-        owners: dict[tuple[str, str], str] = {}
+        self._owners: dict[tuple[str, str], str] = {}
         for one in answered:
-            for known, pairs, verb in ((self.groups, one.groups, "group by"), (self.outputs, one.outputs, "return")):
-                for name, column in pairs:
-                    kind, key = one.rows.schema[column].dataType, self._folded(name)
-                    first, other = owners.setdefault((verb, key), one.name), known.setdefault(key, (name, kind))[1]
-                    if other != kind:
-                        raise ResolutionError(
-                            f"the queries {first!r} and {one.name!r} both {verb} {name!r}, of different types "
-                            f"({other.simpleString()} and {kind.simpleString()})",
-                            hint="rename one of them with AS, or take the answers apart with results()",
-                        )
+            for name, column in one.groups:
+                self._add(self.groups, one, "group by", name, column)
+            for name, column in one.outputs:
+                self._add(self.outputs, one, "return", name, column)
             if one.sliding:
                 self.window = one.rows.schema[one.window].dataType
         for name in ("query", "group", "window"):
@@ -216,6 +210,17 @@ class _Columns:
                     f"an aggregate of the name {name!r} clashes with the column {name!r} of the answer",
                     hint="rename it with AS, or take the answers apart with results()",
                 )
+
+    def _add(self, known: dict[str, tuple[str, DataType]], one: Answered, verb: str, name: str, column: str) -> None:
+        """Adds a column of a query; raises if that of another query by its name is of another type."""
+        kind, key = one.rows.schema[column].dataType, self._folded(name)
+        first, other = self._owners.setdefault((verb, key), one.name), known.setdefault(key, (name, kind))[1]
+        if other != kind:
+            raise ResolutionError(
+                f"the queries {first!r} and {one.name!r} both {verb} {name!r}, of different types "
+                f"({other.simpleString()} and {kind.simpleString()})",
+                hint="rename one of them with AS, or take the answers apart with results()",
+            )
 
     def of(self, answered: Sequence[Answered], rows: DataFrame) -> DataFrame:
         """Returns the answers that lie in some rows."""

@@ -68,5 +68,7 @@ class Keeping:
         return (self.once or self.packed) and not self.whole
 
 
+#: How all of them are kept that other queries may be asked of later.
+KEPT_WHOLE = Keeping(once=True, why="whole, for queries that come and go", whole=True)
 #: Where nothing has been decided.
 BY_WINDOW = Keeping(once=False, why="nothing says otherwise")

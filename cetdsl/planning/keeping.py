@@ -10,7 +10,7 @@ import attrs
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.emission import FINAL
-from cetdsl.ir.keeping import EVENTS, WINDOWS, Keeping
+from cetdsl.ir.keeping import EVENTS, KEPT_WHOLE, WINDOWS, Keeping
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import overlaps
 
@@ -19,7 +19,7 @@ def keeping_of(source: Source, compiled: Compiled) -> Keeping:
     """Decides how the events that a query reads are kept."""
     asked = source.state
     if asked.whole:
-        return Keeping(once=True, why="whole, for queries that come and go", whole=True)
+        return KEPT_WHOLE
     looked_at = _why_looked_at(source, compiled)
     by_window = Keeping(once=False, why=looked_at or "as asked for", packed=looked_at is None)
     if asked.by == WINDOWS or looked_at is not None:

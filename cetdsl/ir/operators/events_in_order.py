@@ -9,7 +9,6 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Requirement, Step
 from cetdsl.ir.sorting import Sorting
-from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote_name
@@ -81,7 +80,7 @@ class EventsInOrder(Requirement):
             keys.insert(len(source.keys), "share")
         if source.is_stream:
             # Events that are kept whole are so before anything is asked of them.
-            kept = [] if self.keeping.whole else [self._kept(source)]
+            kept = [] if self.keeping.whole else [words.kept(source, self.keeping, in_panes=self.in_panes)]
             return (*steps, *kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
@@ -91,9 +90,3 @@ class EventsInOrder(Requirement):
             runs = Step(sort, (f"put those of a key into sorted runs, one row each: {self.sorting.runs}",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))
         return (*steps, shuffle, Step(sort, (self.sorting.who,)))
-
-    def _kept(self, source: Source) -> Step:
-        """How the stream keeps the events until they are answered."""
-        unit = "pane" if self.in_panes else words.unit_of(source).removeprefix("a ")
-        how = "each once, " if self.keeping.once else f"once for each {unit}: "
-        return words.kept(source, unit, how + self.keeping.why, self.keeping.once or self.keeping.packed)

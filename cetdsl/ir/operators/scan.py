@@ -6,6 +6,7 @@ import attrs
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.emission import EAGER, UPDATE
+from cetdsl.ir.keeping import KEPT_WHOLE
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Step
 from cetdsl.ir.operators.words import amount_of_time
@@ -42,13 +43,9 @@ class Scan(Operator):
         skipped = f"rows without a time: {'left out' if source.on_null_time == 'skip' else 'an error'}"
         # By STRICT, what no variable can bind may lie between two events.
         kept = "tell what variables can bind" if self.compiled.machine.matching == STRICT else _KEPT
-        whole = [self._kept_whole()] if source.is_stream and source.state.whole else []
+        # For queries that come and go, events are kept before anything is asked of them.
+        whole = [words.kept(source, KEPT_WHOLE)] if source.is_stream and source.state.whole else []
         return Step("events", (time, *ties, skipped)), *whole, Step(kept, tuple(conditions))
-
-    def _kept_whole(self) -> Step:
-        """How the stream keeps events for queries that come and go, before anything is asked of them."""
-        how = "each once, whole, for queries that come and go"
-        return words.kept(self.source, words.unit_of(self.source).removeprefix("a "), how, packed=True)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         source, windowing = self.source, self.source.windowing

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.keeping import Keeping
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL, KernelQuery
 from cetdsl.ir.machine import Comparison
 from cetdsl.ir.operators.operator import Step
@@ -112,8 +113,11 @@ def amount_of_time(source: Source, amount: int) -> str:
     return f"{text} ticks" if unit == "tick" else text
 
 
-def kept(source: Source, unit: str, how: str, packed: bool) -> Step:
-    """Describes how a stream keeps events until the ``unit`` of time that needs them is closed."""
+def kept(source: Source, keeping: Keeping, *, in_panes: bool = False) -> Step:
+    """Describes how a stream keeps events until the window, span or pane that needs them is closed."""
+    unit = "pane" if in_panes else unit_of(source).removeprefix("a ")
+    how = f"each once, {keeping.why}" if keeping.once else f"once for each {unit}: {keeping.why}"
+    packed = keeping.once or keeping.packed
     by = ["share of the keys"] if packed and source.keys else [] if packed else map(quote_name, source.kept_by)
     lines = [how, *(["packed, many in one value of state"] if packed else [])]
     lines.append(f"shares of the keys, a task each at every trigger: {source.state.shares}")
