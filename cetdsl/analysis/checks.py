@@ -436,8 +436,8 @@ def _watermark_errors(time: Field, watermarks: Mapping[str, int], schema: Schema
         yield WatermarkError(
             f"the stream's watermark is on the windows {windows[0]!r} of an aggregation, but the time of the query is "
             f"{name!r}",
-            hint=f"take the time of these windows: df.select('*', F.window_time({windows[0]!r}).alias({name!r})); "
-            "with a second watermark behind the aggregation Spark would drop every row",
+            hint=f"take the time of these windows: df.drop({name!r}).select('*', F.window_time({windows[0]!r}).alias("
+            f"{name!r})); with a second watermark behind the aggregation Spark would drop every row",
         )
     elif name not in watermarks:
         others = ", ".join(map(repr, watermarks))
