@@ -87,7 +87,8 @@ class _Resolver:
                     f"the variable {name.name!r} is defined twice", "join the conditions with AND", name.span
                 )
             defined.add(number)
-            reader = ConditionReader(self._scope, definition.tokens, number, name.name)
+            label = self._scope.variables[name.name.lower()].name  # as the pattern writes it
+            reader = ConditionReader(self._scope, definition.tokens, number, label)
             condition, dependent = reader.parts()
             unknown += reader.unknown
             if condition is not None:
