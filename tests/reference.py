@@ -94,12 +94,33 @@ def aggregate(
 
     Values are exact: int, Decimal or Fraction (AVG of ints and decimals); float where the column is one.
     """
+    return aggregate_found(trends(query, rows, **binding), rows, aggregates)
+
+
+def aggregate_found(
+    answer: Mapping[Key, Iterable[Any]], rows: Sequence[Row], aggregates: Mapping[str, ex.Aggregate]
+) -> dict[tuple[tuple[Any, ...], tuple[Any, Any] | None], dict[str, Any]]:
+    """The aggregates by group and window of trends that are known."""
     pools: dict[Any, list[Trend]] = {}
-    for (group, window, _), found in trends(query, rows, **binding).items():
+    for (group, window, _), found in answer.items():
         # The events of a pair of trends are those of both, one after the other.
         flat = (t if isinstance(t, tuple) else tuple(itertools.chain(*t)) for t in found)
         pools.setdefault((group, window), []).extend(flat)
     return {key: {name: _fold(node, pool, rows) for name, node in aggregates.items()} for key, pool in pools.items()}
+
+
+def by_first_event(query: Query, rows: Sequence[Row], answer: Mapping[Key, Iterable[Any]]) -> dict[Key, set[Any]]:
+    """The trends of a span, by the stretch of time, as long as the span, in which their first event lies."""
+    length = max(_span(query) or 0, 1)
+    apart: dict[Key, set[Any]] = {}
+    for (group, _, partition), found in answer.items():
+        for trend in found:
+            bindings = trend if isinstance(trend, tuple) else itertools.chain(*trend)
+            first = min(rows[index]["t"] for index, _ in bindings)
+            start = _ticks(first) // length * length
+            window = _like(first, start), _like(first, start + length)
+            apart.setdefault((group, window, partition), set()).add(trend)
+    return apart
 
 
 def same_value(left: Any, right: Any, relative: float = 1e-9) -> bool:

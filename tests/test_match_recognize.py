@@ -268,6 +268,29 @@ def test_names_strings_and_comments_are_spark_s(spark: Any) -> None:
     assert answer(found) == [("A.x", "it's", "1", [2, 3], 3)]
 
 
+@pytest.mark.parametrize(
+    ("clause", "expected"),
+    [
+        # Labels are written as in PATTERN, however DEFINE writes the variable.
+        ("PATTERN (A+) DEFINE a AS CLASSIFIER() = 'A' AND LAST(CLASSIFIER(a)) = 'A'", [(3,)]),
+        ("PATTERN (A+) DEFINE a AS CLASSIFIER() = 'a'", []),
+        ("AFTER MATCH SKIP TO first PATTERN (A first)", [(2,), (2,)]),
+        ("AFTER MATCH SKIP TO LAST last SEEK PATTERN (A last)", [(2,), (2,)]),
+        ("PATTERN (A | B) DEFINE A AS NULL, B AS t > 2", [(1,)]),
+    ],
+)
+def test_names_are_those_of_the_pattern(spark: Any, clause: str, expected: list[tuple[Any, ...]]) -> None:
+    df = spark.createDataFrame([(1,), (2,), (3,)], "t int")
+    assert answer(df.match_recognize(f"ORDER BY t MEASURES COUNT(*) AS n {clause}")) == expected
+
+
+def test_a_column_that_partitions_twice_is_shown_once(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "a"), (2, "b"), (3, "b")], "t int, s string")
+    found = df.match_recognize("PARTITION BY s, S ORDER BY t MEASURES COUNT(*) AS n PATTERN (A+)")
+    assert found.columns == ["s", "n"]
+    assert answer(found) == [("a", 1), ("b", 2)]
+
+
 def test_columns_called_like_units_and_types(spark: Any) -> None:
     df = spark.createDataFrame([(1, 5, "2024-01-02 00:00:00")], "day int, int int, date string")
     df = df.withColumn("hour", F.expr("CAST(date AS timestamp)"))
@@ -516,6 +539,7 @@ def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:
     more_on_classic(
         ("MEASURES nowhere + 1 AS x PATTERN (A)", UnknownColumn, "no column 'nowhere'"),
         ("MEASURES no_function(day) AS x PATTERN (A)", QueryTypeError, "cannot evaluate the measure x"),
+        ("MEASURES LAST(day) IGNORE NULLS AS x PATTERN (A)", QueryTypeError, "Syntax error at or near 'NULLS'"),
         ("MEASURES `slot 0` AS x PATTERN (A)", UnknownColumn, "no column 'slot 0'"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS day + 1", QueryTypeError, "of type int, not true or false"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS nowhere > 1", UnknownColumn, "no column 'nowhere'"),

@@ -35,6 +35,8 @@ def answer(text: str, spark: Any) -> list[tuple[Any, ...]]:
     [
         (f"SELECT * FROM ticks {RISES}", [("a", 1, 3), ("a", 2, 5), ("b", 4, 9)]),
         (f"SELECT m.k, m.high FROM ticks AS s {RISES} AS m WHERE m.low > 1 -- {RISES[:15]} (", [("a", 5), ("b", 9)]),
+        (f"SELECT k, low FROM VALUES ('a', 1, 2), ('a', 2, 3) AS v(k, t, x) {RISES}", [("a", 2)]),
+        (f"SELECT 1 AS one FROM VALUES (1), (2) AS v(n), ticks {RISES} WHERE n = low", [(1,), (1,)]),
         (f"SELECT k, COUNT(*) AS n FROM (SELECT * FROM ticks WHERE k <> 'b') {RISES} GROUP BY k", [("a", 2)]),
         (f"SELECT '{{}} MATCH_RECOGNIZE (' AS s, high FROM ticks {RISES} WHERE k = 'b'", [("{} MATCH_RECOGNIZE (", 9)]),
         (

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import reference
 from killed_driver import PROVIDER, STORES
 from modes import settings
 from pyspark.sql import DataFrame
@@ -75,6 +77,34 @@ def test_queries_come_and_go_where_a_stream_is_started_again(spark: Any, tmp_pat
     assert after == Counter(map(row_of, still_open))
     assert {row.query for row in still_open} == {"rising", "new"}
     assert any(row.query == "new" and row.window.start < closed - 2 * SECOND for row in still_open)
+
+
+@pytest.mark.classic
+@pytest.mark.usefixtures("_once")
+def test_aggregates_of_spans_beside_those_of_windows(spark: Any, tmp_path: Path) -> None:
+    """A pass that is cut by the longest window, or by each query's own, gives each trend of a span to one window."""
+    live = Live(spark, tmp_path, stream_of_streams(2270, 30, DELAY, random.Random(27)))
+    queries = {
+        "rising": QUERIES["rising"],
+        "short": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE [k] GROUP BY case WITHIN 3 seconds",
+        "negated": "RETURN COUNT(*) AS n PATTERN SEQ(NOT C, A, B+, NOT C) WHERE [k] GROUP BY case WITHIN 4 seconds",
+    }
+    live.arrive()
+    kept = live.events.patterns(queries, time="t", keep=COLUMNS).aggregate()
+    apart = live.events.patterns(queries, time="t").aggregate()
+    found, others = (Counter(map(row_of, live.run(rows, name))) for rows, name in ((kept, "kept"), (apart, "apart")))
+    assert found == others
+    stored: DataFrame = spark.read.schema(SCHEMA).parquet(str(tmp_path / "events"))
+    whole = stored.patterns({"rising": QUERIES["rising"]}, time="t").aggregate()
+    expected = Counter(map(row_of, whole.collect()))
+    rows = [row for batch in live.batches[:-1] for row in batch]
+    for name in ("short", "negated"):
+        query = cet.parse(queries[name])._query()
+        counts: Counter[Any] = Counter()
+        for (group, window, _), trends in reference.by_first_event(query, rows, reference.trends(query, rows)).items():
+            counts[(name, *group, *(window or ()))] += len(trends)
+        expected.update(str((*place, Decimal(count), None)) for place, count in counts.items())
+    assert found == expected
 
 
 @pytest.mark.classic

@@ -109,6 +109,8 @@ class ResolvedQuery:
         When a stream gives its answer.
     state : AskedState
         How a stream is to keep its events.
+    by_bucket : bool
+        Whether the trends of a span are told apart by the time bucket in which they start.
     """
 
     query: Query
@@ -125,6 +127,7 @@ class ResolvedQuery:
     event_columns: tuple[str, ...] = attrs.field(default=attrs.Factory(lambda own: own.schema.names, takes_self=True))
     emit: str = FINAL
     state: keeping.AskedState = keeping.AS_USUAL
+    by_bucket: bool = False
 
     @property
     def is_stream(self) -> bool:

@@ -266,7 +266,7 @@ def translated(action: Callable[[], Any], doing: str) -> Any:
     except CetdslError:
         raise
     except PySparkException as error:
-        message = str(error).split("\n")[0]
+        message = str(error).strip().split("\n")[0]  # what the parser says begins with an empty line
         raise QueryTypeError(
             f"Spark cannot {doing}: {message}", hint="check the types of the columns in the query"
         ) from error

@@ -72,7 +72,6 @@ from cetdsl.planning.strategies.complete import (
 from cetdsl.planning.strategies.detect import detect
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
 from cetdsl.planning.strategies.request import compile_sides, source_of
-from cetdsl.planning.streams import is_endless
 from cetdsl.rewrite import rewrite
 
 COUNT = Aggregate("count")
@@ -1093,7 +1092,7 @@ class PatternFrame:
         def decision() -> Decision:
             if self._query.selection != Selection():
                 return matches()
-            if is_endless(rewritten) or emit == EAGER:
+            if emit == EAGER:
                 return self._decide_all_trends(self._detection(plan, statistics, adaptation, algorithm), emit)
             decided = self._decide(self._query.returning or (Returned(COUNT),), number, emit)
             return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.windowing import has_windows
 from cetdsl.pattern.nodes import Repeat, events
 
 #: What decisions on sharing go by: prices that are measured on the machine, or an equation of Hamlet (SIGMOD 2021).
@@ -99,7 +99,7 @@ class Member:
     @property
     def sliding(self) -> bool:
         """Whether its windows slide."""
-        return self.spec.query.windowing.kind == SLIDING
+        return has_windows(self.spec.query.windowing)
 
     @property
     def outputs(self) -> tuple[str, ...]:

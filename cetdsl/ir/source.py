@@ -8,7 +8,7 @@ from cetdsl.ir import keeping
 from cetdsl.ir.emission import FINAL, UPDATE
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.sorting import AS_USUAL, AskedSort
-from cetdsl.ir.windowing import SLIDING, Windowing
+from cetdsl.ir.windowing import Windowing, has_windows
 
 
 @attrs.frozen
@@ -61,5 +61,5 @@ class Source:
 
     @property
     def window(self) -> tuple[str, ...]:
-        """The column of an answer that holds the window, if windows slide."""
-        return ("window",) if self.windowing.kind == SLIDING else ()
+        """The column of an answer that holds the window, if answers are told apart by one."""
+        return ("window",) if has_windows(self.windowing) else ()

@@ -24,7 +24,8 @@ class Windowing:
     """How time is cut: ``length`` and ``slide`` in the time column's own unit.
 
     ``cut`` > 0 says that rows have a column that numbers time buckets of this length: a task answers only the windows
-    (or, for a span, the trends) that start in its own bucket, so that one long key is spread over all cores.
+    (or, for a span, the trends) that start in its own bucket, so that one long key is spread over all cores. A span
+    with a ``slide`` has windows one after the other, as long as the slide: each has the trends that start there.
     """
 
     kind: str = WHOLE
@@ -57,6 +58,22 @@ def closed_apart(windowing: Windowing) -> Windowing:
     (20, 50)
     """
     return attrs.evolve(windowing, cut=windowing.slide or max(windowing.length, 1))
+
+
+def answered_by_bucket(windowing: Windowing) -> Windowing:
+    """Returns a span with a window for each time bucket of a stream, which has the trends that start there.
+
+    Examples
+    --------
+    >>> answered_by_bucket(closed_apart(Windowing(SPAN, 50)))
+    Windowing(kind='span', length=50, slide=50, cut=50)
+    """
+    return attrs.evolve(windowing, slide=windowing.cut)
+
+
+def has_windows(windowing: Windowing) -> bool:
+    """Whether answers are told apart by windows: those that slide, or those in which the trends of a span start."""
+    return windowing.kind != WHOLE and windowing.slide > 0
 
 
 def needed_by_bucket(windowing: Windowing, looks_back: bool) -> tuple[int, int]:

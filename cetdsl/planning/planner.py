@@ -29,7 +29,7 @@ from cetdsl.planning.strategies.messages import messages
 from cetdsl.planning.strategies.panes import multiplied_as_read, panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides, unknown_size
 from cetdsl.planning.strategies.sweep import sweep
-from cetdsl.planning.streams import ASK_FINAL, ASK_LATER, refuse_eager, refuse_endless, why_not_on_stream
+from cetdsl.planning.streams import ASK_FINAL, ASK_LATER, by_bucket, refuse_eager, why_not_on_stream
 
 _Strategy = Callable[[Any], Operator | Declined]
 _Strategies = Sequence[_Strategy]
@@ -111,7 +111,7 @@ def plan_aggregate(
     ``bytes_read`` tells about how many bytes of events there are, if that is known. If every strategy
     declines, that is an error, :class:`NoPhysicalPlan`.
     """
-    refuse_endless(resolved)
+    resolved = by_bucket(resolved)
     request = AggregateRequest(resolved, aggregates, number, compile_sides(resolved), bytes_read)
     decision = _first_plan(request, strategies)
     return attrs.evolve(decision, unused=_input_in_vain(request, decision.plan))
@@ -193,10 +193,9 @@ def plan_complete(request: complete.Request) -> Decision:
 
     A query that the algorithm asked for cannot take is an :class:`UnsupportedQuery`.
     """
-    if isinstance(request, complete.CountRequest):
-        refuse_endless(request.complete.resolved)
-    elif isinstance(request, (complete.SampleRequest, complete.TopRequest)):
-        refuse_endless(request.complete.resolved, f"{request.size} trends")
+    if isinstance(request, (complete.CountRequest, complete.SampleRequest, complete.TopRequest)):
+        asked = attrs.evolve(request.complete, resolved=by_bucket(request.complete.resolved))
+        request = attrs.evolve(request, complete=asked)
     decision, room = _decide_complete(request), request.complete.exceeded
     if room is None:
         return decision

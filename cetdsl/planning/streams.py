@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import attrs
+
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import StreamingNotSupported
 from cetdsl.ir.emission import FINAL
 from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, PanesInOrder
 from cetdsl.pattern.nodes import negations
-from cetdsl.pattern.text import quote_name
 from cetdsl.planning.sorting import why_not_sorted_by_kernel
 
 #: What to do where a stream cannot be asked.
@@ -93,20 +94,8 @@ def refuse_eager(resolved: ResolvedQuery) -> None:
         )
 
 
-def is_endless(resolved: ResolvedQuery) -> bool:
-    """Whether a stream would never finish the aggregates of a query."""
+def by_bucket(resolved: ResolvedQuery) -> ResolvedQuery:
+    """Returns the query with an answer for each time bucket, where a stream would never finish one of all time."""
     window = resolved.query.window
-    return resolved.is_stream and (window is None or window.slide is None)
-
-
-def refuse_endless(resolved: ResolvedQuery, asked: str = "one row of aggregates") -> None:
-    """Raises where what is asked of each group of a stream would never be finished."""
-    window = resolved.query.window
-    if window is None or not is_endless(resolved):
-        return
-    groups = ", ".join(map(quote_name, resolved.query.group_by))
-    raise StreamingNotSupported(
-        f"WITHIN {window.length} alone has {asked} {f'for each of {groups}' if groups else 'in all'}, "
-        "which a stream never finishes",
-        hint=f"add SLIDE, as in WITHIN {window.length} SLIDE {window.length}, or ask for trends()",
-    )
+    endless = resolved.is_stream and window is not None and window.slide is None
+    return attrs.evolve(resolved, by_bucket=True) if endless else resolved

@@ -195,7 +195,7 @@ class _Pass:
             Scan(source, compiled),
             KernelSpec(KernelQuery(_NO_MACHINE, negations, source.windowing), layout),
             vertices,
-            tuple(Listed(name, its.shown_keys, its.windowing.kind == SLIDING) for name, its in self.sources.items()),
+            tuple(Listed(name, its.shown_keys, bool(its.window)) for name, its in self.sources.items()),
             numbers.type_column if numbers.kinds else None,
             tuple(numbers.kinds),
             tuple(numbers.tests),

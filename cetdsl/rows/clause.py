@@ -230,8 +230,14 @@ class _Reader:
         self._expect("TO", "AFTER MATCH SKIP does not say where to", hint)
         if self._takes("NEXT", "ROW"):
             return Skip(SkipTo.NEXT_ROW)
-        first = self._takes("FIRST")
-        if not first:
+        # A variable may be called first or last, before PATTERN ( or SEEK PATTERN (.
+        is_name = [token.upper for token in self._tokens[self._place + 1 : self._place + 3]] in (
+            ["PATTERN", "("],
+            ["SEEK", "PATTERN"],
+            ["INITIAL", "PATTERN"],
+        )
+        first = not is_name and self._takes("FIRST")
+        if not first and not is_name:
             self._takes("LAST")
         variable = self._name("the variable to skip to", hint)
         return Skip(SkipTo.FIRST if first else SkipTo.LAST, variable.name, variable.span)

@@ -43,7 +43,10 @@ class ConditionReader(ExpressionReader):
         span = (self.tokens[0].start, self.tokens[-1].end)
         expression = Expression(" AND ".join(f"({tree.sql})" for tree in rows), span, tuple(self.unknown))
         if len(rows) == len(trees):
-            expression = attrs.evolve(expression, sql=self._sql(0, len(self.tokens)))
+            # A NULL alone has no type, and is no condition to Spark.
+            untyped = len(self.tokens) == 1 and self.tokens[0].upper == "NULL"
+            sql = "CAST(NULL AS BOOLEAN)" if untyped else self._sql(0, len(self.tokens))
+            expression = attrs.evolve(expression, sql=sql)
         return expression if rows else None, _joined("AND", others, span) if others else None
 
     # -- what the SQL looks at -----------------------------------------------------------------------------------------

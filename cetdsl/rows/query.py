@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import attrs
 
 from cetdsl.errors import ParseError
-from cetdsl.rows.tokens import tokens_of
+from cetdsl.rows.tokens import Kind, tokens_of
 
 #: What stands before a table, where no parenthesis does.
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "LATERAL")
@@ -113,17 +113,36 @@ class _Query:
         if closing is None:
             span = tokens[place + 1].span
             raise ParseError("MATCH_RECOGNIZE ( does not end", hint="close it with )", span=span, text=self._text)
-        first = place
-        while first > self._around[place] + 1 and not (
-            self._around[first - 1] == self._around[place] and tokens[first - 1].upper in _BEFORE_TABLE
-        ):
-            first -= 1
+        first = self._table_before(place)
         words = {tokens[n].upper for n in range(first, place) if self._around[n] == self._around[place]}
         if first == place or words & {"ON", "USING", "SELECT", "WHERE"}:
             hint = "write FROM table MATCH_RECOGNIZE ( ... ), or FROM (SELECT ...) MATCH_RECOGNIZE ( ... )"
             raise ParseError("MATCH_RECOGNIZE stands behind no table", hint=hint, span=token.span, text=self._text)
         body = (tokens[place + 1].end, tokens[closing].start)
         return FoundClause((tokens[first].start, tokens[place - 1].end), body, tokens[closing].end, self._scopes(place))
+
+    def _table_before(self, place: int) -> int:
+        """The first token of the table that ends before a place."""
+        around, first = self._around[place], place
+        while first > around + 1:
+            before = self._tokens[first - 1]
+            if self._around[first - 1] == around and before.upper in _BEFORE_TABLE:
+                rows = self._values_before(first - 1, around) if before.upper == "," else None
+                return first if rows is None else rows
+            first -= 1
+        return first
+
+    def _values_before(self, comma: int, around: int) -> int | None:
+        """The VALUES whose rows a comma stands between; None if it is one between tables."""
+        for place in range(comma - 1, around, -1):
+            token = self._tokens[place]
+            if self._around[place] != around or token.upper in ("(", ")", ","):
+                continue
+            if token.upper == "VALUES":
+                return place
+            if token.kind not in (Kind.NUMBER, Kind.STRING):
+                return None
+        return None
 
     def _scopes(self, place: int) -> tuple[tuple[tuple[int, int], ...], ...]:
         scopes = []

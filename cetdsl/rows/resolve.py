@@ -73,7 +73,7 @@ class _Resolver:
             self._scope.groups[folded] = tuple(folded == other for other in self._scope.variables)
         for subset in clause.subsets:
             self._add_subset(subset.name, subset.members, subset.span)
-        partition_by = tuple(self._scope.column_number(name) for name in clause.partition_by)
+        partition_by = tuple(dict.fromkeys(map(self._scope.column_number, clause.partition_by)))
         order_by = tuple(self._scope.column_number(key.column) for key in clause.order_by)
         conditions, depending, defined = dict[int, Expression](), dict[int, Tree](), set[int]()
         unknown: list[Token] = []
@@ -87,7 +87,8 @@ class _Resolver:
                     f"the variable {name.name!r} is defined twice", "join the conditions with AND", name.span
                 )
             defined.add(number)
-            reader = ConditionReader(self._scope, definition.tokens, number, name.name)
+            label = self._scope.variables[name.name.lower()].name  # as the pattern writes it
+            reader = ConditionReader(self._scope, definition.tokens, number, label)
             condition, dependent = reader.parts()
             unknown += reader.unknown
             if condition is not None:

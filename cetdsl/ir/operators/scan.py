@@ -11,7 +11,7 @@ from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Step
 from cetdsl.ir.operators.words import amount_of_time
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SPAN, WHOLE, overlap, overlaps
+from cetdsl.ir.windowing import SPAN, WHOLE, has_windows, overlap, overlaps
 from cetdsl.pattern.expressions import strip
 from cetdsl.pattern.query import STRICT
 from cetdsl.pattern.text import quote, quote_name
@@ -54,6 +54,9 @@ class Scan(Operator):
         length = amount_of_time(source, windowing.length)
         if windowing.kind == SPAN:
             text = f"none: a trend spans at most {length}"
+            if has_windows(windowing):
+                cut = amount_of_time(source, windowing.slide)
+                text = f"{cut} each, by the first event of a trend, which spans at most {length}"
         else:
             text = f"{length} long, one every {amount_of_time(source, windowing.slide)}"
             if overlaps(windowing):
@@ -75,10 +78,12 @@ def waits(source: Source) -> str:
         return "for no event but the last one of a trend"
     lag = f"{amount_of_time(source, source.watermark)} behind" if source.watermark else "at the time of"
     watermark = f"the watermark, {lag} the latest event,"
-    if windowing.kind == SPAN:
+    if windowing.kind == SPAN and not has_windows(windowing):
         least, most = (amount_of_time(source, amount) for amount in (windowing.length, 2 * windowing.length))
         return f"for {watermark} to be {least} to {most} behind the first event of a trend"
     end = "the end of the window" if windowing.slide <= windowing.length else "the start of the next window"
+    if windowing.kind == SPAN:
+        end = f"the end of the window by {amount_of_time(source, windowing.length)}"
     if source.emit == UPDATE:
         return f"for nothing; it is final when {watermark} has passed {end}"
     return f"for {watermark} to pass {end}"

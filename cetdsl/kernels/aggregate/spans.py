@@ -76,19 +76,21 @@ class _Job:
         self.members = {
             variable: members_of(events.mask, variable, slices.low, slices.high) for variable in evaluator.variables
         }
-        area = _areas(events.time, slices.low, slices.high, self.span)
+        areas = _areas(events.time, slices.low, slices.high, self.span)
+        start = np.cumsum(slices.high - slices.low) - slices.high  # of the areas of a slice, less its first event
+        area = {variable: areas[start[one.slice] + one.event] for variable, one in self.members.items()}
         self.firsts: dict[int, Ints] = {}
         self.asked: dict[tuple[int, int], _Asked] = {}
         for variable, (slice_, event) in self.members.items():
             # Matches that begin elsewhere are counted with another chunk or time bucket.
             begins = (bounds[0][slice_] <= events.time[event]) & (events.time[event] < bounds[1][slice_])
             self.firsts[variable] = np.flatnonzero(begins)
-            first = event[self.firsts[variable]]
-            queries = Members(np.concatenate((area[first], area[first] + 1)), np.tile(first, 2))
+            first, own = event[self.firsts[variable]], area[variable][self.firsts[variable]]
+            queries = Members(np.concatenate((own, own + 1)), np.tile(first, 2))
             for other in evaluator.variables:
                 if other != variable:
                     pairs, beside = evaluator.links.get((variable, other), []), self.members[other].event
-                    link = link_of(pairs, events, (queries, Members(area[beside], beside)))
+                    link = link_of(pairs, events, (queries, Members(area[other], beside)))
                     walks = walks_of(pairs, backwards=True)
                     self.asked[variable, other] = _Asked(*_ranges(link, walks, len(beside)))
 
@@ -141,15 +143,19 @@ class _Job:
 
 @jit
 def _areas(time: Ints, low: Ints, high: Ints, span: int) -> Ints:
-    """Returns the area of each event in some slices: the next area, if it has events, has the next number."""
-    area = np.zeros(len(time), dtype=np.int64)
-    number = 0
+    """Returns the areas of the events of each slice, one slice after the other; slices may have events in common.
+
+    The next area, if it has events, has the next number.
+    """
+    area = np.zeros((high - low).sum(), dtype=np.int64)
+    number = count = 0
     for s in range(len(low)):
-        number += 2  # what follows another key is not next to it
+        number += 2  # what follows another slice is not next to it
         for i in range(low[s], high[s]):
             if i > low[s]:
                 number += min((time[i] - time[low[s]]) // span - (time[i - 1] - time[low[s]]) // span, 2)
-            area[i] = number
+            area[count] = number
+            count += 1
     return area
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.windowing import SPAN
+from cetdsl.ir.windowing import SPAN, has_windows
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.messages import MessageEvaluator
 from cetdsl.kernels.aggregate.spans import SpanEvaluator
@@ -50,7 +50,7 @@ class RowsOfChunks:
         segment = slices.segment[found]
         table = accumulator_table(self.spec, values, chunk.values, slices.slice[found], segment)
         rows = table, group_columns(self.spec, chunk, segment), slices.start[found]
-        if self.spec.query.windowing.kind == SPAN:
+        if self.spec.query.windowing.kind == SPAN and not has_windows(self.spec.query.windowing):
             rows = self._carry(chunk, rows, segment)
         if len(rows[2]):
             yield rows

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.windowing import has_windows
 from cetdsl.kernels.answers.rows import answer_columns
 from cetdsl.kernels.answers.tables import (
     AccumulatorTable,
@@ -71,7 +71,7 @@ def merge_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterato
     The rows are sorted by group and window. The group columns of the answer come first, then the window's start if
     sliding, then the partial accumulators.
     """
-    sliding = spec.query.windowing.kind == SLIDING
+    sliding = has_windows(spec.query.windowing)
     for keys, table in _merged_chunks(spec, spec.answer.groups + sliding, batches):
         start = to_numpy(keys[-1]) if sliding else np.zeros(len(table.scaled[0]), dtype=np.int64)
         yield answer_columns(spec, table, keys[: spec.answer.groups], start)
@@ -89,7 +89,7 @@ def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
     1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend of only the left side is in ``n2 + n12`` of them, one of
     both in ``n1 + n2 + n12 - 1``.
     """
-    sliding = spec.query.windowing.kind == SLIDING
+    sliding = has_windows(spec.query.windowing)
     keys = spec.answer.groups + sliding
     held: _Keyed | None = None
     for merged in _merged_chunks(spec, keys + 1, batches):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.windowing import has_windows
 from cetdsl.kernels.answers.tables import AccumulatorTable, encode_partial, finish
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import Chunk, window_column
@@ -20,7 +20,7 @@ def group_columns(spec: KernelSpec, chunk: Chunk, segment: Ints) -> list[pa.Arra
 def answer_columns(spec: KernelSpec, table: AccumulatorTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
     """Returns the columns of an answer, or of partial results; ``start`` is that of each row's window."""
     columns = list(groups)
-    if spec.query.windowing.kind == SLIDING:
+    if has_windows(spec.query.windowing):
         columns.append(from_numpy(start) if spec.answer.partial else window_column(spec, start))
     if spec.answer.partial:
         return columns + encode_partial(table)
@@ -39,7 +39,7 @@ class RowNames:
         parts = []
         if self.groups:
             parts.append(f"group {tuple(column[row].as_py() for column in self.groups)!r}")
-        if self.spec.query.windowing.kind == SLIDING:
+        if has_windows(self.spec.query.windowing):
             window = window_column(self.spec, self.start[row : row + 1])[0].as_py()
             parts.append(f"the window from {window['start']} to {window['end']}")
         return ", ".join(parts) or "the whole input"

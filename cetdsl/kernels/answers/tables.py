@@ -90,7 +90,7 @@ def accumulator_table(
     for accumulator, found in zip(extreme_accumulators(spec), values.extremes, strict=True):
         picked = found[rows]
         if accumulator.is_length:
-            extremes.append(from_numpy(picked))
+            extremes.append(from_numpy(picked, picked <= 0))  # where no trend was found, none has a length
             continue
         ranked = columns[accumulator.column].ranks()[1]
         extremes.append(ranked.take(from_numpy(picked - 1, picked <= 0)))

@@ -147,7 +147,6 @@ class Graphs:
     def __init__(self, spec: KernelSpec, memory: int | None = None) -> None:
         self.spec = spec
         self._memory = memory
-        self.complete = spec.query.completeness != ALL
         # What shadows tell has become where paths begin and end.
         self.complete = spec.query.completeness != ALL and spec.query.shadows is None
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)

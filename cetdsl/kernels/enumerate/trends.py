@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import EventColumn, OfTime, OfVariable
 from cetdsl.ir.stages import TrendsSpec
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.windowing import has_windows
 from cetdsl.kernels.enumerate.batches import take_trends
 from cetdsl.kernels.enumerate.deferred import DeferredNegation, GuardedGaps, pieces
 from cetdsl.kernels.enumerate.enumerator import Enumerator
@@ -156,7 +156,7 @@ class TrendRows:
         window, trend = self._windows(block)
         slices = self.chunk.slices
         columns = self.chunk.key_columns(self.spec.keys, slices.segment[window])
-        if self.spec.kernel.query.windowing.kind == SLIDING:
+        if has_windows(self.spec.kernel.query.windowing):
             columns.append(window_column(self.spec.kernel, slices.start[window]))
         own = [*more, self.trends(block)]
         return columns + (own if trend is None else [column.take(from_numpy(trend)) for column in own])

@@ -14,7 +14,7 @@ import pyarrow as pa
 from cetdsl.ir.layout import KEY, METRICS, QUERY, START, WINDOW
 from cetdsl.ir.sharing import CALIBRATED
 from cetdsl.ir.stages import Pool, WorkloadSpec
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.windowing import has_windows
 from cetdsl.kernels.aggregate.stream import Rows, RowsOfChunks
 from cetdsl.kernels.answers.merge import merge_stream, pair_tables
 from cetdsl.kernels.answers.rows import RowNames, group_columns
@@ -52,7 +52,7 @@ class PooledRows:
         found = {QUERY: from_numpy(np.full(count, self.number, dtype=np.int64))}
         for number, key in enumerate(keys):
             found[f"{KEY}{number}"] = key if number in self.groups else pa.nulls(count, key.type)
-        if self.spec.query.windowing.kind == SLIDING:
+        if has_windows(self.spec.query.windowing):
             found |= {START: from_numpy(start), WINDOW: window_column(self.spec, start)}
         for name, column in zip(self.own, own, strict=True):
             found[name] = column if column.type == self.types[name] else column.cast(self.types[name])
@@ -255,7 +255,7 @@ def _merged_answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -
 
 def _merged(partial: Pool, answers: PooledRows, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
     spec, layout = answers.spec, partial.layout
-    keys, sliding = layout.keys, spec.query.windowing.kind == SLIDING
+    keys, sliding = layout.keys, has_windows(spec.query.windowing)
     read = (*layout.all_of(KEY), *([START] if sliding else []), *partial.own[answers.number])
     narrow = (
         pa.RecordBatch.from_arrays([rows.column(layout.position(name)) for name in read], names=read)

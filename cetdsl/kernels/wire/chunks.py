@@ -35,7 +35,7 @@ from cetdsl.ir.layout import (
     VALUE,
     InColumn,
 )
-from cetdsl.ir.windowing import SPAN, WHOLE, Windowing, overlaps
+from cetdsl.ir.windowing import SPAN, WHOLE, Windowing, has_windows, overlaps
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import (
     as_array,
@@ -114,6 +114,8 @@ class _Asked:
         begin, end = np.full(count, NEVER, dtype=np.int64), np.full(count, -NEVER, dtype=np.int64)
         if windowing.kind != SPAN or not count:
             return slices, (begin, end)
+        if has_windows(windowing):
+            return slices, (slices.start, slices.start + windowing.slide)
         if windowing.cut:
             begin, end = bucket[:count] * windowing.cut, (until[:count] + 1) * windowing.cut
         begin[0] = max(begin[0], self.answered)
@@ -127,7 +129,7 @@ class _Asked:
         self.resume, self.answered = NEVER, NEVER
         if continues:
             self.resume = slices.resume
-            if self.windowing.kind == SPAN:
+            if self.windowing.kind == SPAN and not has_windows(self.windowing):
                 self.answered = int(time[-1]) - self.windowing.length
 
 
@@ -368,5 +370,7 @@ def window_type(spec: KernelSpec) -> pa.DataType:
 def window_column(spec: KernelSpec, start: Ints) -> pa.Array:
     """``struct<start, end>`` as Spark's ``window`` function gives it."""
     kind = window_type(spec)
-    bounds = [from_numpy(bound).cast(kind) for bound in (start, start + spec.query.windowing.length)]
+    windowing = spec.query.windowing
+    length = windowing.slide if windowing.kind == SPAN else windowing.length
+    bounds = [from_numpy(bound).cast(kind) for bound in (start, start + length)]
     return pa.StructArray.from_arrays(bounds, names=["start", "end"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
+from cetdsl.ir.windowing import SLIDING, SPAN, Windowing, has_windows
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.vocabulary import Ints, Slices
 
@@ -30,10 +30,14 @@ def cut_slices(
     window that has not been answered before. ``look_back`` says, with a span, how long before its first event a trend
     still depends on events (because of a leading negation).
     """
-    if windowing.kind == SLIDING:
-        arguments = (windowing.length, windowing.slide, windowing.cut)
+    if has_windows(windowing):
         last = bucket if until is None else until
-        return Slices(*_sliding(segment_start, time, bucket, last, complete, resume, *arguments))
+        if windowing.kind == SLIDING:
+            arguments = (windowing.length, windowing.slide, windowing.cut, True)
+            return Slices(*_sliding(segment_start, time, bucket, last, complete, resume, *arguments))
+        # Trends that begin in a window go on for a span. Windows that need the same events have trends of their own.
+        arguments = (look_back + windowing.slide + windowing.length, windowing.slide, windowing.cut, False)
+        return Slices(*_sliding(segment_start, time + look_back, bucket, last, complete, resume, *arguments))
     segments = len(segment_start) - 1
     answered = segments if complete else segments - 1
     keep_from = segment_start[-1] if complete else segment_start[-2]
@@ -59,6 +63,7 @@ def _sliding(
     length: int,
     slide: int,
     cut: int,
+    merged: bool,
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, int, int]:
     segments = len(segment_start) - 1
     low_list, high_list, segment_list, start_list, slice_list = [0], [0], [0], [0], [0]
@@ -91,7 +96,7 @@ def _sliding(
             while high < last and time[high] < start + length:
                 high += 1
             same = len(slice_list) > 1 and segment_list[-1] == s and low_list[-1] == low and high_list[-1] == high
-            if not same:
+            if not (same and merged):
                 low_list.append(low)
                 high_list.append(high)
             segment_list.append(s)

@@ -12,7 +12,17 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import StreamingNotSupported, UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, closed_apart, cut_into, overlap, overlaps
+from cetdsl.ir.windowing import (
+    SLIDING,
+    SPAN,
+    WHOLE,
+    Windowing,
+    answered_by_bucket,
+    closed_apart,
+    cut_into,
+    overlap,
+    overlaps,
+)
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import has_sides_apart, is_joint, sides
@@ -90,6 +100,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
     query = resolved.query
     groups = tuple(dict.fromkeys(query.group_by))
     partitions = tuple(name for name in dict.fromkeys(query.partition_by) if name not in groups)
+    windowing = windowing_of(query.window, resolved.is_stream)
     return Source(
         resolved.schema,
         resolved.time.name,
@@ -100,7 +111,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
         groups,
         partitions,
         tuple(name for name in resolved.asked_partition_by if name not in groups),
-        windowing_of(query.window, resolved.is_stream),
+        answered_by_bucket(windowing) if resolved.by_bucket else windowing,
         resolved.sort,
         resolved.watermark,
         resolved.emit,
@@ -142,7 +153,8 @@ def common_windowing(windowings: Sequence[Windowing], is_stream: bool) -> Window
         return windowings[0]
     if windowings[0].kind == WHOLE:
         return Windowing(WHOLE)
-    longest = max(windowing.length for windowing in windowings)
+    # The trends that begin in a window of a span go on for a span.
+    longest = max(windowing.length + windowing.slide * (windowing.kind == SPAN) for windowing in windowings)
     if any(windowing.kind == SPAN for windowing in windowings):
         return in_buckets(Windowing(SPAN, longest), is_stream)
     common = Windowing(SLIDING, longest, math.gcd(*(windowing.slide for windowing in windowings)))
