@@ -320,7 +320,7 @@ def remembers(memory: Memory, patience: int) -> bool:
     if counters[BACKTRACKED] <= patience:
         return False
     if counters[BACKTRACKED] - patience > _TRIAL:
-        helped = counters[HELPED] * _RARELY >= _TRIAL
+        helped = bool(counters[HELPED] * _RARELY >= _TRIAL)
         counters[BACKTRACKED] = patience + 1 if helped else patience - _PAUSE
         counters[HELPED] = 0
         return helped
