@@ -555,7 +555,7 @@ def _refuse_texts_as_times(events: DataFrame, name: str | None) -> None:
         return
     raise CommandLineError(
         f"{found[_VALUE]!r} in {found[_FILE]} is no time, so that {name!r} is read as text",
-        hint="write times as 2026-01-31 12:00:00 in all files, or leave the file out",
+        hint="write times as 2026-01-31 12:00:00 in all files, leave the file out, or name another column after --time",
     )
 
 

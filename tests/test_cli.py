@@ -424,4 +424,6 @@ def test_what_cannot_be_followed(
     empty = ("--follow", str(tmp_path / "empty"), "--delay", "1 second", "--time", "ts")
     assert "holds no file that tells the columns" in fails(capsys, "run", query, *empty)
     assert "a query without a window is never answered" in fails(capsys, "run", COUNT, *told, "--time", "ts")
-    assert "is of type string" in fails(capsys, "run", query, *told, "--time", "type")
+    said = fails(capsys, "run", query, *told, "--time", "type")
+    assert "'A' in one.csv is no time" in said
+    assert "name another column after --time" in said
