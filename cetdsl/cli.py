@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructType, TimestampType
 
 import cetdsl as cet
 from cetdsl.demo import run_demo
@@ -30,16 +30,20 @@ from cetdsl.frontend.diagnosis import USUAL_SAMPLE
 from cetdsl.frontend.patterns import QueryTerm
 from cetdsl.frontend.watch import micro_batches
 from cetdsl.pattern.expressions import Literal, attributes
+from cetdsl.pattern.text import in_backquotes
 from cetdsl.session import readable, spark_session
 from cetdsl.tables import table
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-#: CSV as everyone else writes it: with a header, and a quote inside quotes doubled.
-CSV = {"header": "true", "escape": '"'}
+#: CSV as everyone else writes it: with a header, and a quote inside quotes doubled. Spark would read the columns of a
+#: file whose header names them in another order by their places, and so take one for another; it stops there instead.
+CSV = {"header": "true", "escape": '"', "enforceSchema": "false"}
 #: Into so many shares of the keys the state of a folder that is followed is cut, unless --conf says otherwise: few, as
 #: each takes time, and as many on any machine, as a checkpoint goes with one number of them.
 _SHARES = 8
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
+#: Columns of a value and of the file that has it.
+_VALUE, _FILE = "cetdsl value", "cetdsl file"
 _STAGES = ("parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey")
 
 _EXAMPLES = """\
@@ -496,8 +500,10 @@ def _format(path: str, option: str) -> str:
 
 
 def _bind(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace) -> Any:
+    known = _read(spark, kind, [chosen.follow] if chosen.follow else chosen.input)
+    _refuse_texts_as_times(known, chosen.time)
     return cet.pattern(
-        _stream(spark, kind, chosen) if chosen.follow else _read(spark, kind, chosen.input),
+        _stream(spark, kind, known.schema, chosen) if chosen.follow else known,
         query,
         time=chosen.time,
         type=chosen.type,
@@ -519,14 +525,38 @@ def _read(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
     return spark.read.parquet(*paths)
 
 
-def _stream(spark: SparkSession, kind: str, chosen: argparse.Namespace) -> DataFrame:
+def _stream(spark: SparkSession, kind: str, schema: StructType, chosen: argparse.Namespace) -> DataFrame:
     """The files of a folder as a stream, whose columns are those of the files that are there."""
-    schema = _read(spark, kind, [chosen.follow]).schema
     reader = spark.readStream.schema(schema).options(**(CSV if kind == "csv" else {}))
     events = reader.format(kind).load(chosen.follow)
     # Of any other type, or without such a column, the query says what is to be done.
     is_marked = any(field.name == chosen.time and field.dataType == TimestampType() for field in schema.fields)
-    return events.withWatermark(chosen.time, chosen.delay) if is_marked else events
+    if not is_marked:
+        return events
+    try:
+        return events.withWatermark(chosen.time, chosen.delay)
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        raise CommandLineError(
+            f"--delay {chosen.delay!r} is no length of time to wait", hint="write it like --delay '10 minutes'"
+        ) from error
+
+
+def _refuse_texts_as_times(events: DataFrame, name: str | None) -> None:
+    """Raises where the time column has been read as text because some value in it is no time, and says which."""
+    if name is None or not any(field.name == name and field.dataType == StringType() for field in events.schema.fields):
+        return
+    time = F.col(in_backquotes(name))
+    # Times may be whole numbers, too. All columns are read, so that Spark compares the headers of all files.
+    no_time = events.where(time.isNotNull() & F.try_to_timestamp(time).isNull() & time.try_cast("bigint").isNull())
+    found = no_time.select("*", F.col("_metadata.file_name").alias(_FILE), time.alias(_VALUE)).head()
+    if found is None:
+        return
+    raise CommandLineError(
+        f"{found[_VALUE]!r} in {found[_FILE]} is no time, so that {name!r} is read as text",
+        hint="write times as 2026-01-31 12:00:00 in all files, leave the file out, or name another column after --time",
+    )
 
 
 def _mentioned(query: Any, time: str | None) -> list[str] | None:

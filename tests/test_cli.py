@@ -333,6 +333,30 @@ def arrive(folder: Path, name: str, *events: tuple[int, str]) -> None:
 FOLLOW = (COUNT + " WITHIN 10 seconds SLIDE 10 seconds", "--time", "ts", "--delay", "1 second", "--once")
 
 
+def test_columns_of_files_are_those_of_their_headers(
+    followed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark would read them by their places, and take one column for another without a word."""
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text("t,type,x,y\n1,A,0,0\n2,B,1,1000\n")
+    two.write_text("t,type,y,x\n3,A,0,0\n4,B,1000,1\n")
+    query = "RETURN SUM(B.x) PATTERN SEQ(A, B)"
+    assert main(["run", query, "--time", "t", "--input", str(one)]) == 0
+    capsys.readouterr()
+    assert "does not conform" in fails(capsys, "run", query, "--time", "t", "--input", str(one), str(two))
+
+
+def test_a_value_that_is_no_time_is_named(followed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (followed / "bad.csv").write_text("ts,type\nlater,B\n")
+    for told in (["--follow", str(followed), *FOLLOW[3:]], ["--input", str(followed)]):
+        said = fails(capsys, "run", *FOLLOW[:3], *told, *(["--format", "csv"] if "--input" in told else []))
+        assert "'later' in bad.csv is no time" in said
+    (followed / "bad.csv").unlink()
+    for delay in ("soon", "-1 second"):
+        said = fails(capsys, "run", *FOLLOW[:3], "--follow", str(followed), "--delay", delay, "--once")
+        assert f"--delay {delay!r} is no length of time" in said
+
+
 @pytest.mark.classic  # a function of Python runs for each micro-batch, on Connect elsewhere
 def test_a_folder_is_followed_and_each_run_goes_on(
     spark, followed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -399,5 +423,7 @@ def test_what_cannot_be_followed(
     (tmp_path / "empty").mkdir()
     empty = ("--follow", str(tmp_path / "empty"), "--delay", "1 second", "--time", "ts")
     assert "holds no file that tells the columns" in fails(capsys, "run", query, *empty)
-    assert "which a stream never finishes" in fails(capsys, "run", COUNT + " WITHIN 1 minute", *told, "--time", "ts")
-    assert "is of type string" in fails(capsys, "run", query, *told, "--time", "type")
+    assert "a query without a window is never answered" in fails(capsys, "run", COUNT, *told, "--time", "ts")
+    said = fails(capsys, "run", query, *told, "--time", "type")
+    assert "'A' in one.csv is no time" in said
+    assert "name another column after --time" in said

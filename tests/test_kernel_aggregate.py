@@ -40,6 +40,7 @@ from cetdsl.kernels.aggregate.panes import in_place_stream
 from cetdsl.kernels.aggregate.stream import RowsOfChunks, aggregate_stream, message_stream, sweep_stream
 from cetdsl.kernels.answers.merge import merge_stream, pair_stream
 from cetdsl.kernels.enumerate.trends import trend_stream
+from cetdsl.kernels.wire import chunks
 from cetdsl.kernels.wire.chunks import ChunkReader
 from cetdsl.kernels.wire.columns import from_numpy
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Role
@@ -469,6 +470,16 @@ def without_buckets(spec: KernelSpec) -> KernelSpec:
     """The same for rows that are not told apart by time buckets."""
     layout = attrs.evolve(spec.layout, columns=[name for name in spec.layout.columns if name != BUCKET])
     return attrs.evolve(spec, layout=layout).with_query(windowing=attrs.evolve(spec.query.windowing, cut=0))
+
+
+def test_few_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events of long texts are answered before they are as many as are worth a call of the kernel."""
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 4_000)
+    spec, _ = spec_and_batches("PATTERN B+ GROUP BY case WITHIN 2", rows_at([1, 2]), 1)
+    spec = without_buckets(spec)
+    held = [chunk.table.nbytes for chunk in ChunkReader(spec, endless(spec, 500, 2, 10))]
+    assert len(held) > 5
+    assert max(held) <= 3 * 4_000
 
 
 @pytest.mark.parametrize(

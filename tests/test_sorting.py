@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -225,3 +226,23 @@ def test_events_that_the_kernel_sorts_are_packed() -> None:
     assert decided("PATTERN SEQ(A, B+) WHERE A.price < NEXT(B).price").in_parcels
     assert not decided(BY_KEY, by=SPARK).in_parcels
     assert not decided(BY_KEY, by=RUNS).in_parcels
+
+
+def test_explain_says_where_a_sort_is_asked_for_in_vain(spark: Any) -> None:
+    df = spark.createDataFrame([([1], 1, "A"), ([1], 2, "B")], "k array<int>, t int, type string")
+    text = "PATTERN SEQ(A, B) GROUP BY k"
+    for by in ("kernel", "runs"):
+        told = str(df.pattern(text, time="t", sort=by).explain())
+        assert re.search(rf"not used +sort='{by}': the kernel cannot compare 'k', of type array<int>", told)
+    # Products of what is read need no order of keys.
+    assert "strategy   panes" in str(df.pattern(text, time="t", sort="input").explain())
+    for stage in ("trends", "complete"):
+        told = str(df.pattern("PATTERN SEQ(A, B+)", time="t", sort="input").explain(stage))
+        assert re.search("not used +sort='input': only aggregates are products of what each task reads", told)
+
+
+def test_words_of_sql_are_no_names_of_ours(spark: Any) -> None:
+    df = spark.createDataFrame([("u", 1, "A"), ("u", 2, "B")], "k string, t int, type string")
+    with settings(spark, {"spark.sql.ansi.enforceReservedKeywords": "true"}):
+        answer = df.pattern("PATTERN SEQ(A, B) GROUP BY k", time="t", sort="input").count_trends().collect()
+    assert [tuple(row) for row in answer] == [("u", 1)]

@@ -801,7 +801,6 @@ def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
         asked.statistics,
         asked.adaptation,
         lambda: asked.explain("survey"),
-        lambda: asked.trends(limit=3),
         lambda: asked.trends(algorithm="joins"),
         lambda: asked.complete_trends(algorithm="joins"),
         lambda: asked.complete_trends(algorithm="definition"),
@@ -811,8 +810,9 @@ def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
     with pytest.raises(errors.StreamingNotSupported, match=r"more than 64 windows(.|\n)*longer SLIDE"):
         marked.pattern("PATTERN A+ WITHIN 65 seconds SLIDE 1 second", time="t")
     many = marked.patterns({"q": f"PATTERN A+ {WITHIN}"}, time="t")
-    with pytest.raises(errors.StreamingNotSupported, match="a limited number of trends"):
-        many.trends(limit=3)
+    for ask in (many.trends, asked.trends, asked.complete_trends):
+        with pytest.raises(errors.StreamingNotSupported, match="a limited number of trends"):
+            ask(limit=3)
 
 
 def test_which_operators_answer_streams() -> None:

@@ -87,6 +87,12 @@ def refuse_streaming(df: DataFrame, asked: str, instead: str = "") -> None:
         )
 
 
+def refuse_limited(df: DataFrame, limit: int | None) -> None:
+    """Raises where so many trends of a stream are asked for, of all that it will ever give."""
+    if limit is not None:
+        refuse_streaming(df, "a limited number of trends")
+
+
 #: Where Spark notes the delay of a column's watermark, in milliseconds.
 WATERMARK = "spark.watermarkDelayMs"
 
@@ -266,6 +272,8 @@ def translated(action: Callable[[], Any], doing: str) -> Any:
     except CetdslError:
         raise
     except PySparkException as error:
+        if "SESSION" in (error.getCondition() or ""):
+            raise  # it was stopped, which no query can help
         message = str(error).strip().split("\n")[0]  # what the parser says begins with an empty line
         raise QueryTypeError(
             f"Spark cannot {doing}: {message}", hint="check the types of the columns in the query"

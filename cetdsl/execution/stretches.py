@@ -10,7 +10,7 @@ from cetdsl.execution.source import EventFrame
 from cetdsl.ir.layout import KEY, numbered
 
 #: Whether a key has no answer; and a key with another prefix than that of rows it is compared with.
-_OVERLAPS, _OTHER = "overlaps", "other_"
+_OVERLAPS, _OTHER = "overlapping", "other_"  # OVERLAPS is a word of SQL's
 
 
 def told_of(keys: list[T.StructField], answers: T.StructType) -> T.StructType:

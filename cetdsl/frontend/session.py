@@ -16,7 +16,15 @@ from pyspark.sql.functions import current_timestamp
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
 from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, is_one_of, shown
 from cetdsl.execution import detection as detected
-from cetdsl.execution.compat import as_dataframe, bytes_of, function_names, refuse_streaming, schema_of, watermarks_of
+from cetdsl.execution.compat import (
+    as_dataframe,
+    bytes_of,
+    function_names,
+    refuse_limited,
+    refuse_streaming,
+    schema_of,
+    watermarks_of,
+)
 from cetdsl.execution.complete import summary
 from cetdsl.execution.computed import with_computed
 from cetdsl.execution.conditions import refuse_changing_conditions
@@ -303,6 +311,7 @@ class PatternFrame:
         shape = self._layout(layout, times, columns)
         detection = self._detection(plan, statistics, adaptation, algorithm)
         check_emit(emit, "trends", EAGER)
+        refuse_limited(self._df, limit)
         if emit == EAGER and self._df.isStreaming:
             return lay_out(self._just_ended(limit, shape.needed, detection), shape)
         return lay_out(run(self._df, self._decide_trends(limit, shape.needed, detection).plan), shape)
@@ -571,6 +580,7 @@ class PatternFrame:
         """
         shape = self._layout(layout, times, columns)
         extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
+        refuse_limited(self._df, limit)
         request = self._complete(completeness, extraction, shape.needed, whole("limit", limit))
         return lay_out(run(self._df, plan_complete(self._with_room(request)).plan), shape)
 

@@ -25,7 +25,14 @@ from cetdsl.errors import (
     recovering,
     shown,
 )
-from cetdsl.execution.compat import as_dataframe, function_names, refuse_streaming, schema_of, watermarks_of
+from cetdsl.execution.compat import (
+    as_dataframe,
+    function_names,
+    refuse_limited,
+    refuse_streaming,
+    schema_of,
+    watermarks_of,
+)
 from cetdsl.execution.computed import with_computed
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
@@ -318,8 +325,7 @@ class Workload:
     def _listed(
         self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None, algorithm: str = "auto"
     ) -> TrendsOfAll:
-        if limit is not None:
-            refuse_streaming(self._df, "a limited number of trends")
+        refuse_limited(self._df, limit)
         return trends_of_all(self._df, self._plan_trends(limit, columns, shared, algorithm), tuple(self._queries))
 
     def _plan_trends(

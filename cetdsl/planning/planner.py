@@ -10,12 +10,12 @@ import attrs
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, StreamingNotSupported, UnsupportedQuery, shown
 from cetdsl.ir.emission import EAGER, FINAL
-from cetdsl.ir.operators import Operator, ReadAgain
-from cetdsl.ir.sorting import INPUT
+from cetdsl.ir.operators import Fold, Operator, ReadAgain
+from cetdsl.ir.sorting import INPUT, KERNEL, RUNS
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.query import ANY
 from cetdsl.planning.detection import BY_DEFAULT, Detection
-from cetdsl.planning.sorting import exchanged
+from cetdsl.planning.sorting import exchanged, why_not_sorted_by_kernel
 from cetdsl.planning.strategies import complete
 from cetdsl.planning.strategies.choose import choose, measure_choice
 from cetdsl.planning.strategies.detect import detect, measure, sample
@@ -114,12 +114,15 @@ def plan_aggregate(
     resolved = by_bucket(resolved)
     request = AggregateRequest(resolved, aggregates, number, compile_sides(resolved), bytes_read)
     decision = _first_plan(request, strategies)
-    return attrs.evolve(decision, unused=_input_in_vain(request, decision.plan))
+    return attrs.evolve(decision, unused=_sort_in_vain(request, decision.plan))
 
 
-def _input_in_vain(request: AggregateRequest, plan: Operator) -> str | None:
-    """Returns why events are shuffled although they are said to come in order; None if they are not, or nobody did."""
-    if request.resolved.sort.by != INPUT or any(isinstance(operator, ReadAgain) for operator in plan.walk()):
+def _sort_in_vain(request: AggregateRequest, plan: Operator) -> str | None:
+    """Returns why events are not sorted, or left unsorted, as asked for; None if they are, or nobody asked."""
+    by = request.resolved.sort.by
+    if by in (KERNEL, RUNS) and isinstance(plan, Fold):
+        return f"sort={by!r}: {why_not_sorted_by_kernel(plan.source)}"
+    if by != INPUT or any(isinstance(operator, ReadAgain) for operator in plan.walk()):
         return None
     found = multiplied_as_read(request)
     return f"sort={INPUT!r}: {found.reason}" if isinstance(found, Declined) else None
@@ -134,7 +137,8 @@ def plan_trends(
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
     if detection.algorithm != "joins":
         decision = _first_plan(request, TRENDS_STRATEGIES)
-        return attrs.evolve(decision, unused=_asked_in_vain(request, decision))
+        in_vain = filter(None, (_asked_in_vain(request, decision), _input_of_trends_in_vain(resolved)))
+        return attrs.evolve(decision, unused="; ".join(in_vain) or None)
     return _asked_for(
         join_events,
         request,
@@ -143,9 +147,17 @@ def plan_trends(
     )
 
 
+def _input_of_trends_in_vain(resolved: ResolvedQuery) -> str | None:
+    """Returns why events whose trends are listed are shuffled although they are said to come in order."""
+    if resolved.sort.by != INPUT:
+        return None
+    return f"sort={INPUT!r}: only aggregates are products of what each task reads, and trends may lie in several"
+
+
 def plan_matches(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Decision:
     """Plans at most so many matches of a rewritten query, found one after the other, as trends that show columns."""
-    return Decision(exchanged(match(resolved, columns, limit)), strategy_name(match), ())
+    in_vain = _input_of_trends_in_vain(resolved)
+    return Decision(exchanged(match(resolved, columns, limit)), strategy_name(match), (), unused=in_vain)
 
 
 def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
@@ -197,6 +209,8 @@ def plan_complete(request: complete.Request) -> Decision:
         asked = attrs.evolve(request.complete, resolved=by_bucket(request.complete.resolved))
         request = attrs.evolve(request, complete=asked)
     decision, room = _decide_complete(request), request.complete.exceeded
+    if (in_vain := _input_of_trends_in_vain(request.complete.resolved)) is not None:
+        decision = attrs.evolve(decision, unused="; ".join(filter(None, (decision.unused, in_vain))))
     if room is None:
         return decision
     return attrs.evolve(decision, reason=f"a group of more than {room:,} events is beyond a worker's limit")

@@ -62,8 +62,11 @@ _THERE, _NULL, _FAILED = range(3)
 #: How many states are remembered from which no match was found.
 REMEMBERED = 1 << 16
 #: The counters: how many bound rows were taken back so far, the number of the searches that share what they find, the
-#: first row of the match, and its number.
-BACKTRACKED, ERA, BEGIN, NUMBER_OF_MATCH = range(4)
+#: first row of the match, and its number, and how often it helped in the current trial to remember states.
+BACKTRACKED, ERA, BEGIN, NUMBER_OF_MATCH, HELPED = range(5)
+#: Whether it helps to remember states is judged by so many of them: one in so many is to be met again. If it does not
+#: help, so many rows are taken back until the next trial.
+_TRIAL, _RARELY, _PAUSE = 1 << 17, 64, 1 << 23
 #: What a sight is: how many rows a set has, up to a number; a row of it from the first one on, or up to the last; the
 #: row with an extreme value; how many values a total has, or its sum.
 _MANY, _FROM_FIRST, _UP_TO_LAST, _BEST, _COUNTED, _WHOLE_SUM, _REAL_SUM = range(7)
@@ -178,7 +181,7 @@ def conditions_of(
         np.empty(len(steps) + 1, dtype=np.float64),
         np.empty(len(steps) + 1, dtype=np.int64),
         np.zeros((REMEMBERED if steps else 1, 3 + len(conditions.sights)), dtype=np.int64),
-        np.array([0, 1, 0, 0], dtype=np.int64),
+        np.array([0, 1, 0, 0, 0], dtype=np.int64),
         np.zeros(room if dependent.labelled else 0, dtype=np.int64),
     )
     return conditions, memory
@@ -306,14 +309,33 @@ def _see(conditions: Conditions, memory: Memory, place: Index, position: Index, 
     return int(mixed % np.uint64(len(memory.fruitless)))
 
 
+@inlined
+def remembers(memory: Memory, patience: int) -> bool:
+    """Whether it is worth to remember states.
+
+    So much must have been taken back, and of the states remembered some must be met again: to remember one takes as
+    long as to bind tens of rows. In what a condition compares with its match's first row no state is ever met again.
+    """
+    counters = memory.counters
+    if counters[BACKTRACKED] <= patience:
+        return False
+    if counters[BACKTRACKED] - patience > _TRIAL:
+        helped = bool(counters[HELPED] * _RARELY >= _TRIAL)
+        counters[BACKTRACKED] = patience + 1 if helped else patience - _PAUSE
+        counters[HELPED] = 0
+        return helped
+    return True
+
+
 @jit
 def is_fruitless(conditions: Conditions, memory: Memory, place: Index, position: Index, seen: Ints) -> bool:
     """Whether no match was found before from a position that is bound right before a row; ``seen`` is overwritten."""
     conditions, memory = borrowed(conditions), borrowed(memory)
     slot = _see(conditions, memory, place, position, seen)
-    for column in range(len(seen)):  # noqa: SIM110 - Numba compiles no generators
+    for column in range(len(seen)):
         if memory.fruitless[slot, column] != seen[column]:
             return False
+    memory.counters[HELPED] += 1
     return True
 
 

@@ -22,6 +22,7 @@ from cetdsl.kernels.rows.conditions import (
     bind,
     is_fruitless,
     remember,
+    remembers,
     says,
     take_back,
 )
@@ -42,8 +43,8 @@ SEGMENT, AT_ROW, MATCHES, COVERED = range(4)
 class Effort(NamedTuple):
     """How hard matches are looked for whose conditions depend on the rows that are bound.
 
-    When more than ``patience`` rows have been taken back, states from which no match was found are remembered, which
-    takes time by itself. After ``steps`` rows that were bound for one match it is given up.
+    When more than ``patience`` rows have been taken back, states from which no match was found are remembered as long
+    as that helps, for it takes time by itself. After ``steps`` rows that were bound for one match it is given up.
     """
 
     patience: int
@@ -246,7 +247,7 @@ def _search(
     is_longest, is_judged = len(most) > 0, conditions.step_start[whole] < conditions.step_start[whole + 1]
     best: Index = NO_MATCH
     best_labels = labels[:0].copy()
-    remembers = memory.counters[BACKTRACKED] > effort.patience
+    remembering = remembers(memory, effort.patience)
     seen = np.empty(memory.fruitless.shape[1], dtype=np.int64)
     steps = 0
     memory.many[:] = 0
@@ -288,12 +289,12 @@ def _search(
             if place == row:
                 labels[: len(best_labels)] = best_labels
                 return _NONE if best == NO_MATCH else row + best
-            if remembers:
+            if remembering:
                 remember(conditions, memory, place, here, seen)
             place -= 1
             take_back(conditions, memory, variable[here])
             memory.counters[BACKTRACKED] += 1
-            remembers = memory.counters[BACKTRACKED] > effort.patience
+            remembering = remembers(memory, effort.patience)
             number = taken[place - row]
             here = labels[place - row - 1] if place > row else ways
             continue
@@ -305,7 +306,7 @@ def _search(
         if answer == CANNOT:
             labels[0] = there
             return _BROKEN
-        if answer == FAILS or (remembers and is_fruitless(conditions, memory, place + 1, there, seen)):
+        if answer == FAILS or (remembering and is_fruitless(conditions, memory, place + 1, there, seen)):
             take_back(conditions, memory, variable[there])
             continue
         labels[place - row] = there

@@ -55,6 +55,8 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
+#: Bytes of events that are worth a kernel call however few events they are: those of long texts.
+CHUNK_BYTES = 32 << 20
 #: The roles of columns that a kernel takes as they came.
 _AS_THEY_CAME = (UNTIL, FIRST, LAST, MATRIX, KIND, TESTS)
 #: Parts of an answer, each a list of columns of equal length.
@@ -168,10 +170,12 @@ class ChunkReader:
     def __iter__(self) -> Iterator[Chunk]:
         pending: list[pa.RecordBatch] = []
         waiting, target = 0, self.chunk_events
+        held, room = 0, CHUNK_BYTES
         for batch in self._timed():
             pending.append(batch)
             waiting += batch.num_rows
-            if waiting < target or self._one_key_so_far(pending):
+            held += batch.nbytes
+            if (waiting < target and held < room) or self._one_key_so_far(pending):
                 continue
             chunk = self._chunk(pending, False)
             rest = waiting - min(slices.keep_from for slices, _ in chunk.asked)
@@ -181,8 +185,8 @@ class ChunkReader:
                 yield chunk
                 for asked, (slices, _) in dict(zip(self.asked, chunk.asked, strict=True)).items():
                     asked.advance(slices, chunk.events.time, rest > 0)
-            waiting = rest
-            target = max(self.chunk_events, 2 * waiting)
+            waiting, held = rest, sum(batch.nbytes for batch in pending)
+            target, room = max(self.chunk_events, 2 * waiting), max(CHUNK_BYTES, 2 * held)
         if waiting:
             chunk = self._chunk(pending, True)
             pending = []

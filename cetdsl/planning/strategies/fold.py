@@ -56,7 +56,7 @@ def fold(request: AggregateRequest) -> Operator | Declined:
 
 def _why_kernel(request: AggregateRequest, source: Source) -> str | None:
     """Returns why workers that sort by themselves are expected to take less time; None if they are not."""
-    if source.sort.by == SPARK or why_not_sorted_by_kernel(source) is not None:
+    if source.sort.by == SPARK or (source.sort.by != INPUT and why_not_sorted_by_kernel(source) is not None):
         return None
     if source.sort.by in (KERNEL, RUNS, INPUT):
         return f"sort={source.sort.by!r} is asked for, and Spark would sort the events of each key"
