@@ -98,7 +98,7 @@ class Member:
 
     @property
     def sliding(self) -> bool:
-        """Whether its windows slide."""
+        """Whether its answers are told apart by windows."""
         return has_windows(self.spec.query.windowing)
 
     @property

@@ -23,7 +23,9 @@ def clause_grammar() -> pp.ParserElement:
 
     sort_key = name + pp.Opt(word("ASC") | word("DESC")) + pp.Opt(word("NULLS FIRST") | word("NULLS LAST"))
     empty = word("SHOW EMPTY MATCHES") | word("OMIT EMPTY MATCHES") | word("WITH UNMATCHED ROWS")
-    to = word("PAST LAST ROW") | word("TO NEXT ROW") | word("TO") + pp.Opt(word("FIRST") | word("LAST")) + name
+    # Right before the pattern, these are names of variables.
+    first, last = (pp.Regex(rf"{end}\b(?!\s+PATTERN\s*\()", re.I).set_name(end) for end in ("FIRST", "LAST"))
+    to = word("PAST LAST ROW") | word("TO NEXT ROW") | word("TO") + pp.Opt(first | last) + name
     length = (word("INTERVAL") + pp.Regex(r"(?:'[^']*'|\d+)\s+\w+").set_name("length")) | number
     subset = name + "=" + "(" + listed(name) + ")"
     parts = {

@@ -19,13 +19,13 @@ from typing import Any
 
 from sessions import session
 
-from fuzz import answers, faults, fluent, kernels, texts, values, windows
+from fuzz import answers, faults, fluent, kernels, live, texts, values, windows
 from fuzz.cases import Kind, failure_of, shrunk, write_down
 
 #: Cheap ones first.
 KINDS: dict[str, Kind] = {
     name: kind
-    for module in (texts, fluent, kernels, answers, values, windows, faults)
+    for module in (texts, fluent, kernels, answers, values, windows, faults, live)
     for name, kind in module.KINDS.items()
 }
 #: A kind that has failed so often is left out: its failures may well be one.

@@ -21,7 +21,7 @@ class Alone:
 
     @property
     def sliding(self) -> bool:
-        """Whether its windows slide."""
+        """Whether its answers are told apart by windows."""
         return bool(self.plan.source.window)
 
 

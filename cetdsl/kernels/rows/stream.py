@@ -62,6 +62,7 @@ from cetdsl.kernels.rows.walk import (
     find_matches,
 )
 from cetdsl.kernels.vocabulary import Bools, Ints, Places
+from cetdsl.kernels.wire.chunks import Pending
 from cetdsl.kernels.wire.columns import (
     as_array,
     differs_from_previous,
@@ -119,20 +120,16 @@ class _Matcher:
         batches = self._timed(batches)
         if spec.neighbours is not None:
             batches = with_neighbours(spec.neighbours, len(spec.keys), batches)
-        pending: list[pa.RecordBatch] = []
-        waiting, target = 0, self._chunk_rows
+        pending = Pending(self._chunk_rows)
         for batch in batches:
-            pending.append(batch)
-            waiting += batch.num_rows
-            if waiting >= target:
-                chunk = _Chunk(self._spec, pa.Table.from_batches(pending))
-                pending.clear()
+            pending.add(batch)
+            if pending.is_enough:
+                chunk = _Chunk(self._spec, pa.Table.from_batches(pending.batches))
+                pending.keep([])
                 yield from self._matches(chunk, last_is_open=True)
-                pending = [batch for batch in chunk.rest(self._keep).to_batches() if batch.num_rows]
-                waiting = sum(batch.num_rows for batch in pending)
-                target = max(self._chunk_rows, 2 * waiting)
-        if pending:
-            yield from self._matches(_Chunk(self._spec, pa.Table.from_batches(pending)), last_is_open=False)
+                pending.keep([batch for batch in chunk.rest(self._keep).to_batches() if batch.num_rows])
+        if pending.batches:
+            yield from self._matches(_Chunk(self._spec, pa.Table.from_batches(pending.batches)), last_is_open=False)
 
     def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the batches that have rows; those without a time, which come first and in one task, raise."""

@@ -135,6 +135,32 @@ class _Asked:
                 self.answered = int(time[-1]) - self.windowing.length
 
 
+class Pending:
+    """Rows that wait until they are worth a call of a kernel: so many, or fewer wide ones, and twice what was kept."""
+
+    def __init__(self, rows: int) -> None:
+        self._least = rows
+        self.keep([])
+
+    def keep(self, batches: list[pa.RecordBatch]) -> None:
+        """Begins anew with what a call has left over."""
+        self.batches = batches
+        self.rows: int = sum(batch.num_rows for batch in batches)
+        self._bytes: int = sum(batch.nbytes for batch in batches)
+        self._enough_rows, self._enough_bytes = max(self._least, 2 * self.rows), max(CHUNK_BYTES, 2 * self._bytes)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds rows behind the others."""
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+        self._bytes += batch.nbytes
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether they are worth a call."""
+        return self.rows >= self._enough_rows or self._bytes >= self._enough_bytes
+
+
 class ChunkReader:
     """Cuts a sorted stream, whose rows ``spec`` describes, into chunks of at least ``chunk_events`` events.
 
@@ -168,28 +194,24 @@ class ChunkReader:
         self.asked = [each.setdefault(windows, _Asked(*windows)) for windows in asked]
 
     def __iter__(self) -> Iterator[Chunk]:
-        pending: list[pa.RecordBatch] = []
-        waiting, target = 0, self.chunk_events
-        held, room = 0, CHUNK_BYTES
+        pending = Pending(self.chunk_events)
         for batch in self._timed():
-            pending.append(batch)
-            waiting += batch.num_rows
-            held += batch.nbytes
-            if (waiting < target and held < room) or self._one_key_so_far(pending):
+            pending.add(batch)
+            if not pending.is_enough or self._one_key_so_far(pending.batches):
                 continue
-            chunk = self._chunk(pending, False)
-            rest = waiting - min(slices.keep_from for slices, _ in chunk.asked)
-            if rest < waiting or any(len(slices.slice) for slices, _ in chunk.asked):
+            chunk = self._chunk(pending.batches, False)
+            rest = pending.rows - min(slices.keep_from for slices, _ in chunk.asked)
+            if rest < pending.rows or any(len(slices.slice) for slices, _ in chunk.asked):
                 # Before the chunk is answered: it has its own copy, and two would be held.
-                pending = _last_rows(pending, rest)
+                pending.keep(_last_rows(pending.batches, rest))
                 yield chunk
                 for asked, (slices, _) in dict(zip(self.asked, chunk.asked, strict=True)).items():
                     asked.advance(slices, chunk.events.time, rest > 0)
-            waiting, held = rest, sum(batch.nbytes for batch in pending)
-            target, room = max(self.chunk_events, 2 * waiting), max(CHUNK_BYTES, 2 * held)
-        if waiting:
-            chunk = self._chunk(pending, True)
-            pending = []
+            else:
+                pending.keep(pending.batches)
+        if pending.rows:
+            chunk = self._chunk(pending.batches, True)
+            pending.keep([])
             yield chunk
 
     def _one_key_so_far(self, pending: list[pa.RecordBatch]) -> bool:
