@@ -42,8 +42,6 @@ CSV = {"header": "true", "escape": '"', "enforceSchema": "false"}
 #: each takes time, and as many on any machine, as a checkpoint goes with one number of them.
 _SHARES = 8
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
-#: Columns of a value and of the file that has it.
-_VALUE, _FILE = "cetdsl value", "cetdsl file"
 _STAGES = ("parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey")
 
 _EXAMPLES = """\
@@ -550,11 +548,11 @@ def _refuse_texts_as_times(events: DataFrame, name: str | None) -> None:
     time = F.col(in_backquotes(name))
     # Times may be whole numbers, too. All columns are read, so that Spark compares the headers of all files.
     no_time = events.where(time.isNotNull() & F.try_to_timestamp(time).isNull() & time.try_cast("bigint").isNull())
-    found = no_time.select("*", F.col("_metadata.file_name").alias(_FILE), time.alias(_VALUE)).head()
+    found = no_time.select("_metadata.file_name", "*").head()
     if found is None:
         return
     raise CommandLineError(
-        f"{found[_VALUE]!r} in {found[_FILE]} is no time, so that {name!r} is read as text",
+        f"{found[name]!r} in {found[0]} is no time, so that {name!r} is read as text",
         hint="write times as 2026-01-31 12:00:00 in all files, leave the file out, or name another column after --time",
     )
 

@@ -8,7 +8,7 @@ from cetdsl.ir import keeping
 from cetdsl.ir.emission import FINAL, UPDATE
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.sorting import AS_USUAL, AskedSort
-from cetdsl.ir.windowing import Windowing, has_windows
+from cetdsl.ir.windowing import SPAN, Windowing, has_windows
 
 
 @attrs.frozen
@@ -53,6 +53,11 @@ class Source:
         so far, that is all keys of the group.
         """
         return self.groups if self.emit == UPDATE else self.keys
+
+    @property
+    def answers_add_up(self) -> bool:
+        """Whether the answer of a group is made of several: of partitions, or of the time buckets of a span."""
+        return bool(self.partitions) or (self.windowing.kind == SPAN and not self.window)
 
     @property
     def shown_keys(self) -> tuple[str, ...]:

@@ -137,14 +137,18 @@ def plan_trends(
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
     if detection.algorithm != "joins":
         decision = _first_plan(request, TRENDS_STRATEGIES)
-        in_vain = filter(None, (_asked_in_vain(request, decision), _input_of_trends_in_vain(resolved)))
-        return attrs.evolve(decision, unused="; ".join(in_vain) or None)
+        return _with_unused(decision, _asked_in_vain(request, decision), _input_of_trends_in_vain(resolved))
     return _asked_for(
         join_events,
         request,
         "algorithm 'joins' cannot put these trends together",
         "use algorithm='auto', which lists the trends of any query within tasks",
     )
+
+
+def _with_unused(decision: Decision, *reasons: str | None) -> Decision:
+    """Adds reasons why what was asked for is not used, where there are any."""
+    return attrs.evolve(decision, unused="; ".join(filter(None, (decision.unused, *reasons))) or None)
 
 
 def _input_of_trends_in_vain(resolved: ResolvedQuery) -> str | None:
@@ -156,8 +160,8 @@ def _input_of_trends_in_vain(resolved: ResolvedQuery) -> str | None:
 
 def plan_matches(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Decision:
     """Plans at most so many matches of a rewritten query, found one after the other, as trends that show columns."""
-    in_vain = _input_of_trends_in_vain(resolved)
-    return Decision(exchanged(match(resolved, columns, limit)), strategy_name(match), (), unused=in_vain)
+    decision = Decision(exchanged(match(resolved, columns, limit)), strategy_name(match), ())
+    return _with_unused(decision, _input_of_trends_in_vain(resolved))
 
 
 def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
@@ -209,8 +213,7 @@ def plan_complete(request: complete.Request) -> Decision:
         asked = attrs.evolve(request.complete, resolved=by_bucket(request.complete.resolved))
         request = attrs.evolve(request, complete=asked)
     decision, room = _decide_complete(request), request.complete.exceeded
-    if (in_vain := _input_of_trends_in_vain(request.complete.resolved)) is not None:
-        decision = attrs.evolve(decision, unused="; ".join(filter(None, (decision.unused, in_vain))))
+    decision = _with_unused(decision, _input_of_trends_in_vain(request.complete.resolved))
     if room is None:
         return decision
     return attrs.evolve(decision, reason=f"a group of more than {room:,} events is beyond a worker's limit")

@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 #: How deep parentheses of a pattern may be nested.
 DEEPEST = 50
+#: The words that a row pattern begins with.
+_PATTERN_BEGINS = (("PATTERN", "("), ("SEEK", "PATTERN"))
 #: The clauses in their order, by the words that each begins with.
 _ORDER = ("PARTITION BY", "ORDER BY", "MEASURES", "... PER MATCH", "AFTER MATCH SKIP", "PATTERN", "SUBSET", "DEFINE")
 _SHAPE = "the clauses are " + ", ".join(_ORDER) + ", in this order"
@@ -230,12 +232,8 @@ class _Reader:
         self._expect("TO", "AFTER MATCH SKIP does not say where to", hint)
         if self._takes("NEXT", "ROW"):
             return Skip(SkipTo.NEXT_ROW)
-        # A variable may be called first or last, before PATTERN ( or SEEK PATTERN (.
-        is_name = [token.upper for token in self._tokens[self._place + 1 : self._place + 3]] in (
-            ["PATTERN", "("],
-            ["SEEK", "PATTERN"],
-            ["INITIAL", "PATTERN"],
-        )
+        # Right before the pattern, FIRST or LAST is the name of a variable.
+        is_name = any(self._ahead(end, *pattern) for end in ("FIRST", "LAST") for pattern in _PATTERN_BEGINS)
         first = not is_name and self._takes("FIRST")
         if not first and not is_name:
             self._takes("LAST")

@@ -131,7 +131,7 @@ class _Asked:
         self.resume, self.answered = NEVER, NEVER
         if continues:
             self.resume = slices.resume
-            if self.windowing.kind == SPAN and not has_windows(self.windowing):
+            if self.windowing.kind == SPAN:
                 self.answered = int(time[-1]) - self.windowing.length
 
 

@@ -280,8 +280,7 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
 @_over_graph
 def count_paths(built: BuildGraph, request: CountRequest) -> Operator:
     """Counts the paths of each key's graph along its edges, without listing them."""
-    # The trends of a span's key are counted in several time buckets.
-    spec = _counting(built, request, bool(built.source.partitions) or built.source.windowing.kind == SPAN)
+    spec = _counting(built, request, built.source.answers_add_up)
     return merged(CountPaths(BuildGraph(built.child, spec)))
 
 

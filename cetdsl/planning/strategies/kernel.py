@@ -33,8 +33,7 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
     if request.is_pair:
         return _pair(request, source)
     accumulators = AccumulatorPlan(request.compiled[0], request.aggregates)
-    merge = bool(source.partitions) or (source.windowing.kind == SPAN and source.windowing.cut > 0)
-    plan = _propagate(Scan(source, request.compiled[0]), accumulators, request.number, merge)
+    plan = _propagate(Scan(source, request.compiled[0]), accumulators, request.number, source.answers_add_up)
     answer = plan.spec.answer
     if not any(answer.accumulators[number].is_additive for output in answer.outputs for number in output.inputs):
         # Nobody asks how many trends there are, and to count them exactly may take far longer than to find extremes.

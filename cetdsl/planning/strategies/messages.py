@@ -31,7 +31,6 @@ def messages(request: AggregateRequest) -> Operator | Declined:
     if isinstance(pairs, str):
         return Declined(pairs)
     accumulators = AccumulatorPlan(compiled, request.aggregates)
-    partial = bool(source.partitions) or (spans and source.windowing.cut > 0)
-    answer = accumulators.answer(source, request.number, partial)
+    answer = accumulators.answer(source, request.number, source.answers_add_up)
     spec = attrs.evolve(base_spec(source, compiled).with_query(pivot=-1, pairs=pairs), answer=answer)
     return merged(Messages(Scan(source, compiled), spec, tuple(accumulators.values)))

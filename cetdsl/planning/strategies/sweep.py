@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import Operator, Scan, Sweep
-from cetdsl.ir.windowing import SPAN
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
@@ -24,7 +23,6 @@ def sweep(request: AggregateRequest) -> Operator | Declined:
     if isinstance(pivot, str):
         return Declined(pivot)
     accumulators = AccumulatorPlan(compiled, request.aggregates)
-    partial = bool(source.partitions) or (source.windowing.kind == SPAN and source.windowing.cut > 0)
-    answer = accumulators.answer(source, request.number, partial)
+    answer = accumulators.answer(source, request.number, source.answers_add_up)
     spec = attrs.evolve(base_spec(source, compiled).with_query(pivot=pivot), answer=answer)
     return merged(Sweep(Scan(source, compiled), spec, tuple(accumulators.values)))
