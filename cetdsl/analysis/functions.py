@@ -145,6 +145,16 @@ REFUSED = {
         window window_time
     """,
 }
+CONDITIONAL_HINT = (
+    "there is no conditional: join predicates with AND and OR, or compute a column of the DataFrame before asking"
+)
+CAST_HINT = "a cast is a function by the name of its type: int(b.x), date(b.ts)"
+#: How a query says what SQL writes as a function, and Spark has none of that name for columns.
+INSTEAD = {
+    **dict.fromkeys(("if", "iff", "case", "when"), CONDITIONAL_HINT),
+    **dict.fromkeys(("cast", "convert", "try_cast"), CAST_HINT),
+    "div": "write floor(b.x / 2)",
+}
 _ALLOWED = frozenset().union(*ROW_FUNCTIONS.values())
 _REASONS = {name: reason for reason, names in REFUSED.items() for name in names.split()}
 #: They read the clock unless they are given something to read.

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from cetdsl.analysis import checks
-from cetdsl.analysis.functions import function_errors
+from cetdsl.analysis.functions import INSTEAD, function_errors
 from cetdsl.analysis.lengths import as_predicates, has_lengths, unlimited
 from cetdsl.analysis.types import TypeCheck, category, is_integer, is_orderable
 from cetdsl.errors import (
@@ -448,7 +448,10 @@ class _Analysis:
         missing = [name for name in calls if not (known(name) if callable(known) else name in known)]
         otherwise = "a query calls functions of pyspark.sql.functions"
         unknown = (
-            UnknownFunction(f"no function {name!r} in pyspark.sql.functions", hint=nearest(name, names, otherwise))
+            UnknownFunction(
+                f"no function {name!r} in pyspark.sql.functions",
+                hint=INSTEAD.get(name.lower()) or nearest(name, names, otherwise),
+            )
             for name in missing
         )
         return self.note(unknown, within)
