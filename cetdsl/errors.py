@@ -137,6 +137,39 @@ def is_one_of(value: object, words: Iterable[str]) -> bool:
     return isinstance(value, str) and value in words
 
 
+def check_choice(what: str, value: object, choices: Sequence[str], hint: str | None = None) -> None:
+    """Raises InvalidNode unless an argument's value is one of some words.
+
+    Parameters
+    ----------
+    what : str
+        What the words are, as messages call it: "sharing mode".
+    value : object
+        What was given.
+    choices : sequence of str
+        The words.
+    hint : str, optional
+        What to do if no word is like the value; by default all words are listed.
+
+    Raises
+    ------
+    InvalidNode
+        The value is none of the words.
+
+    Examples
+    --------
+    >>> check_choice("window unit", "dais", ["days", "hours"])
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.InvalidNode: no window unit 'dais'
+      hint: did you mean 'days'?
+    """
+    if not is_one_of(value, choices):
+        otherwise = hint or f"choose one of {', '.join(choices)}"
+        close = nearest(value, choices, otherwise) if isinstance(value, str) else otherwise
+        raise InvalidNode(f"no {what} {shown(value)}", hint=close)
+
+
 def names_of(names: object, what: str) -> tuple[str, ...]:
     """The names that a user gave, as a single one or as several."""
     if isinstance(names, str):

@@ -443,7 +443,7 @@ def test_wrong_arguments(figure_4: Any) -> None:
     ):
         with pytest.raises(InvalidNode, match=message):
             figure_4.patterns(queries, time="t", sharing=mode, deviations=deviations)
-    with pytest.raises(ResolutionError, match="no number form 'int'"):
+    with pytest.raises(InvalidNode, match="no number form 'int'"):
         figure_4.patterns(queries, time="t").aggregate(number="int")
 
 

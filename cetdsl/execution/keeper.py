@@ -36,8 +36,8 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
     meaning = f"{STATE_VERSION} {meaning}"
 
     def expiry(bucket: int) -> int:
-        """The millisecond that the watermark is to pass."""
-        return -(-(bucket * cut + end) // 1000) - 1
+        """The first millisecond that is no part of a bucket: a timer expires when the watermark reaches it."""
+        return -(-(bucket * cut + end) // 1000)
 
     def first_after(milliseconds: int) -> int:
         """The first bucket that ends after a millisecond."""
@@ -91,7 +91,7 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
             # Timers expire in order: the first one of a share stands for all of its buckets that the watermark has
             # closed, so that their parcels are given once for all of them. Another one waits for the next bucket.
-            closed = first_after(expiredTimerInfo.getExpiryTimeInMs())
+            closed = first_after(expiredTimerInfo.getExpiryTimeInMs() - 1)
             if closed < self.open.get(key, closed):
                 return
             self.refuse_others()

@@ -6,11 +6,12 @@ import logging
 
 from pyspark.sql import DataFrame
 
-from cetdsl.errors import CetdslError, InvalidNode, ResolutionError, shown
+from cetdsl.errors import CetdslError, InvalidNode, ResolutionError, check_choice, shown
 from cetdsl.execution.compat import as_dataframe, refuse_streaming
 from cetdsl.execution.match_rows import match_rows
 from cetdsl.execution.python import require_worker_python
 from cetdsl.frontend.sorting import asked_sort
+from cetdsl.ir.sorting import AUTO, KERNEL, SPARK
 from cetdsl.rows.automaton import arrows_of, automaton_of
 from cetdsl.rows.clause import parse_clause
 from cetdsl.rows.resolve import resolve
@@ -80,6 +81,8 @@ def match_recognize(
             error.text = clause
         raise
     _warn(match)
+    if sort is not None:  # a session's setting may also be one that only queries know
+        check_choice("sort of rows", sort, (AUTO, KERNEL, SPARK))
     asked = asked_sort(df.sparkSession, sort, sort_memory)
     answer = match_rows(df, match, arrows_of(automaton, match.variables, match.conditions), span, asked)
     require_worker_python(df.sparkSession)

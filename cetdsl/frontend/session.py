@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import current_timestamp
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
-from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, is_one_of, shown
+from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, check_choice, shown
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import (
     as_dataframe,
@@ -886,8 +886,8 @@ class PatternFrame:
         """The complete trends by either reading, or else all trends."""
         if not complete:
             completeness = ALL
-        elif not is_one_of(completeness, (MAXIMAL, ENDS)):
-            raise InvalidNode(f"no completeness {shown(completeness)}", hint=f"choose {MAXIMAL!r} or {ENDS!r}")
+        else:
+            check_choice("completeness", completeness, (MAXIMAL, ENDS))
         sides = compile_sides(self._rewritten)
         return CompleteRequest(self._rewritten, completeness, extraction, columns, limit, sides)
 
@@ -1258,9 +1258,9 @@ def pattern(
     df, node = as_dataframe(df), query_of(query)
     asked, kept = asked_sort(df.sparkSession, sort, sort_memory), asked_state(df, state)
     computed = computed_by(node, df)
-    names = tuple(item.name for item in computed)
     df = with_computed(df, computed)
-    bound = PatternFrame(df, node, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names, kept))
+    binding = Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), tuple(computed), kept)
+    bound = PatternFrame(df, node, binding)
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)

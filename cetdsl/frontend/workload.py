@@ -20,7 +20,7 @@ from cetdsl.errors import (
     InvalidNode,
     ResolutionError,
     StreamingNotSupported,
-    is_one_of,
+    check_choice,
     raise_together,
     recovering,
     shown,
@@ -344,11 +344,9 @@ class Workload:
         sharing: str | None = None,
     ) -> PlanData | None:
         """The aggregation plan of the queries, as given or else made; None where nothing is to be shared."""
-        if sharing is not None and not is_one_of(sharing, _SHARING_OF_TRENDS):
-            raise InvalidNode(
-                f"no sharing mode of trends {shown(sharing)}",
-                hint=f"choose one of {', '.join(_SHARING_OF_TRENDS)}; the others are for aggregates",
-            )
+        if sharing is not None:
+            every = f"choose one of {', '.join(_SHARING_OF_TRENDS)}; the others are for aggregates"
+            check_choice("sharing mode of trends", sharing, _SHARING_OF_TRENDS, every)
         if sharing == "never" and plan is not None:
             raise InvalidNode(
                 'a plan is given, but sharing is "never" and does not go by it',
@@ -446,8 +444,7 @@ class Workload:
         """What is asked of the queries, where that may be left open."""
         if what is None:
             return "aggregates" if self._returns else "trends"
-        if not is_one_of(what, _ASKED):
-            raise InvalidNode(f"no answer {shown(what)}", hint=f"choose one of {', '.join(_ASKED)}")
+        check_choice("answer", what, _ASKED)
         return what
 
     def metrics(self, number: str = "decimal") -> DataFrame:
@@ -673,7 +670,7 @@ def _bound(named: Mapping[str, Query], df: DataFrame, binding: Binding, how: Sha
             hint="compute it before, with df.withColumn(...), and name it among the columns of keep=",
         )
     df = with_computed(df, computed)
-    binding = attrs.evolve(binding, computed=tuple(item.name for item in computed))
+    binding = attrs.evolve(binding, computed=tuple(computed))
     workload = Workload(df, named, binding, how, again)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
@@ -714,10 +711,8 @@ def _noting(errors: list[CetdslError], name: str) -> Iterator[None]:
 
 
 def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, queries: Mapping[str, Query]) -> Sharing:
-    if not is_one_of(mode, SHARING):
-        raise InvalidNode(f"no sharing mode {shown(mode)}", hint=f"choose one of {', '.join(SHARING)}")
-    if not is_one_of(cost_model, COST_MODELS):
-        raise InvalidNode(f"no cost model {shown(cost_model)}", hint=f"choose one of {', '.join(COST_MODELS)}")
+    check_choice("sharing mode", mode, SHARING)
+    check_choice("cost model", cost_model, COST_MODELS)
     if cost_model != CALIBRATED and mode not in ("dynamic", "static"):
         raise InvalidNode(
             f"a cost model is given, but sharing is {mode!r} and decides nothing",

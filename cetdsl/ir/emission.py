@@ -8,4 +8,4 @@ FINAL, UPDATE, EAGER = ("final", "update", "eager")
 #: What Spark observes of a stream: how the name of each observation begins, which goes on with a number. Of the events
 #: that came ``ends``, for which time buckets, and ``keys``, as a bitmap, ``until`` when they are needed; of answers
 #: their ``rows``; of sharing the ``decisions``.
-KEPT, KEYED, ANSWERED, DECIDED = OBSERVED = ("cetdsl kept", "cetdsl keys", "cetdsl answers", "cetdsl sharing")
+KEPT, KEYED, ANSWERED, DECIDED = ("cetdsl kept", "cetdsl keys", "cetdsl answers", "cetdsl sharing")

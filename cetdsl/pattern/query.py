@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from cetdsl.errors import InvalidNode, is_one_of, shown
+from cetdsl.errors import InvalidNode, check_choice, shown
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -116,11 +116,9 @@ def computed_name(term: Expr) -> str | None:
 
 
 def _check_policy(_: Any, __: Any, policy: Any) -> None:
-    if policy is not None and not is_one_of(policy, POLICIES):
-        raise InvalidNode(
-            f"there is no matching policy {shown(policy)}",
-            hint="'any' skips any event, 'next' only events that could not be bound, 'strict' none",
-        )
+    if policy is not None:
+        meaning = "'any' skips any event, 'next' only events that could not be bound, 'strict' none"
+        check_choice("matching policy", policy, POLICIES, meaning)
 
 
 @attrs.frozen

@@ -111,8 +111,3 @@ def _end_of_comment(text: str, start: int) -> int:
         if not depth:
             return edge.end()
     raise ParseError("a comment does not end", hint="close it with */", span=(start, start + 2), text=text)
-
-
-def sql_of(tokens: tuple[Token, ...] | list[Token]) -> str:
-    """Tokens as a text."""
-    return " ".join(token.text for token in tokens)

@@ -18,7 +18,7 @@ from cetdsl.kernels.instances.detector import BLOCK_NUMBERS, Detector
 from cetdsl.kernels.instances.walks import Walker
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_type
-from cetdsl.kernels.wire.columns import bitmap, from_bytes, from_numpy, integers
+from cetdsl.kernels.wire.columns import bitmap, from_numpy, integers, texts
 
 #: Where only so many matches of each query are wanted, chunks are small, as most may never be looked at.
 _CHUNK_OF_FEW = 8_192
@@ -85,7 +85,7 @@ def _kinds_and_tests(spec: InstancesSpec, chunk: Chunk) -> tuple[Ints, Ints]:
     layout, count = spec.kernel.layout, len(chunk.events.time)
     kinds = np.full(count, -1, dtype=np.int64)
     if spec.kinds:
-        found = pc.index_in(chunk.column(f"{KIND}0"), _texts(spec.kinds))
+        found = pc.index_in(chunk.column(f"{KIND}0"), texts(spec.kinds))
         kinds = integers(pc.fill_null(found, -1).cast(pa.int64()))
     words = [integers(chunk.column(name)) for name in layout.all_of(TESTS)]
     return kinds, np.array(words, dtype=np.int64).reshape(len(words), count)
@@ -99,16 +99,12 @@ def _buckets(spec: KernelSpec, chunk: Chunk) -> tuple[Ints, Ints]:
     return bucket * cut, (until + 1) * cut
 
 
-def _texts(texts: tuple[str, ...]) -> pa.Array:
-    return from_bytes([text.encode() for text in texts], pa.string())
-
-
 class _Rows:
     """Makes answer columns of matches, of several queries together where these have few."""
 
     def __init__(self, spec: InstancesSpec) -> None:
         self._spec = spec
-        self._names, self._variables = _texts(spec.queries), _texts(spec.variables)
+        self._names, self._variables = texts(spec.queries), texts(spec.variables)
         self._shows = np.array([[key in own for key in spec.all_keys] for own in spec.keys], dtype=np.bool_)
         kind = window_type(spec.kernel)
         self._window_type = pa.struct([pa.field(name, kind) for name in ("start", "end")])

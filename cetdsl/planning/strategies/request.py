@@ -116,6 +116,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
         resolved.watermark,
         resolved.emit,
         resolved.state,
+        tuple(item for item in resolved.computed if item.name in (*groups, *partitions)),
     )
 
 
