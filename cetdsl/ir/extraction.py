@@ -12,11 +12,12 @@ COST_MODELS = ("exact", "worst-case")
 
 @attrs.frozen
 class Extraction:
-    """How trends are extracted: by ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"`` or ``"anchors"``.
+    """How trends are extracted, by an ``algorithm``.
 
-    ``memory`` is bytes for partial trends (None: no limit), and for the graph where a query is asked. For h-cet,
-    ``optimizer`` is one of :data:`OPTIMIZERS` and ``cost_model`` one of :data:`COST_MODELS`. For anchors, so many
-    attribute vertices are ``anchors`` (None: as many as cost least).
+    This is ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"``, ``"anchors"``, ``"balanced"``, ``"joins"`` or
+    ``"definition"``. ``memory`` is bytes for partial trends (None: no limit), and for the graph where a query is asked.
+    For h-cet, ``optimizer`` is one of :data:`OPTIMIZERS` and ``cost_model`` one of :data:`COST_MODELS`. For anchors, so
+    many attribute vertices are ``anchors`` (None: as many as cost least).
     """
 
     algorithm: str = "auto"
