@@ -998,7 +998,7 @@ class PatternFrame:
         return EventGraph(self._df, plan, graph_fragment)
 
     def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:
-        """Finds why the query has no trend: variables without events, and demands that no trend meets.
+        """Finds why the query has no trend: variables without events, and demands that rule out all trends.
 
         This runs jobs at once. The first one tests single events; one or two more count the trends of the pattern's
         beginnings, and those of queries that demand less. If the query has no trends, the closest misses are looked
