@@ -374,7 +374,7 @@ def window_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
 
 
 def length_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
-    """The same of the lengths within the pattern."""
+    """Yields errors for lengths of parts and MAX_GAP that have no fixed size, or another unit than the time column."""
     for word, span in lengths_of(query):
         yield from _span_errors(word, span, time, unit)
 

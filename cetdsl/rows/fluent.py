@@ -7,12 +7,12 @@ from cetdsl.rows.nodes import Alternation, Concatenation, Permutation, Repetitio
 
 
 def row_pattern_of(pattern: Pattern) -> RowPattern:
-    """The row pattern that says the same.
+    """Returns the row pattern that is equivalent to a pattern of events.
 
     Parameters
     ----------
     pattern : Pattern
-        Without NOT.
+        A pattern without NOT.
 
     Returns
     -------

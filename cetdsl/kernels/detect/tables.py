@@ -54,7 +54,7 @@ class Tables(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """Of each event of a chunk where the events begin and end that may stand beside it in a trend."""
+    """The index bounds, for each event of a chunk, of its instant and of the span around it."""
 
     #: The first event of its instant, and the first one of the next instant.
     instant_start: Places

@@ -19,8 +19,8 @@ from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Places, Slices
 
 #: So many matches, or fewer if they are long, are given at once.
 BLOCK_ROWS, BLOCK_NUMBERS = 65_536, 262_144
-#: The instances of all sub-patterns of a chunk take so many numbers of four bytes at most. A sub-pattern of more is not
-#: kept: what is made of it is made of that of which it would have been made.
+#: The instances of all sub-patterns of a chunk take so many numbers of four bytes at most. A sub-pattern that would
+#: take more is not kept: its children are then joined from its own parts.
 MOST_KEPT = 24_000_000
 _FIRST_ROOM = 1 << 16
 #: As many candidates as there are may be looked at.
