@@ -1,4 +1,4 @@
-"""What a well-formed query may not say: rules on patterns, predicates, windows and answers, one function each.
+"""Checks of queries: rules on patterns, predicates, windows and answers, one function each.
 
 The functions return errors instead of raising them, so that analysis can report all of a query at once.
 """

@@ -1,4 +1,4 @@
-"""Lengths of time within a pattern, said by predicates on the times of its events."""
+"""Turns limits on the length of a part of a pattern into predicates on the times of its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bound.diagnose()``: which demand of a query no trend meets, by counting the trends of queries that demand less."""
+"""``bound.diagnose()``: finds demands that rule out all trends, by counting trends of queries that demand less."""
 
 from __future__ import annotations
 

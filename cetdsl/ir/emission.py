@@ -1,4 +1,4 @@
-"""When a stream gives an answer: once, when it is final, or before."""
+"""The times at which a stream gives an answer: once, when it is final, or before."""
 
 from __future__ import annotations
 

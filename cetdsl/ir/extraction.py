@@ -1,4 +1,4 @@
-"""How trends are to be got out of a graph, as a query asks for it."""
+"""The algorithm, and its parameters, by which complete trends are extracted from a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a pattern to an unambiguous automaton over its event variables.
+"""Builds an unambiguous automaton over the event variables of a pattern.
 
 The position automaton (Glushkov 1961) has one state per occurrence of a variable; where a variable occurs more
 than once it is determinised over variables, so that every trend has exactly one accepting path and counting paths

@@ -1,4 +1,4 @@
-"""A whole query: pattern, predicates, keys, window and what to return."""
+"""The node of a whole query: pattern, predicates, keys, window and the aggregates to return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of events as row patterns: all their quantifiers are greedy, and earlier alternatives are preferred."""
+"""Translates patterns of events into row patterns: quantifiers are greedy, and earlier alternatives are preferred."""
 
 from __future__ import annotations
 

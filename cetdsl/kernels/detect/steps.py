@@ -1,4 +1,4 @@
-"""A branch in the order of a plan, as arrays: what each step binds, and what it asks of a candidate.
+"""The order of a plan for a branch, as arrays: what each step binds, and which tests a candidate must pass.
 
 A *test* compares a candidate with an event that is bound already, or with the one before it in the same slot. Those of
 a step come in four groups: tests of *each* candidate, of the *first* event of a set, of an event that follows another

@@ -1,4 +1,4 @@
-"""The matches of many queries as Arrow columns, from a sorted stream of events."""
+"""Lists the matches of many queries as Arrow columns, from a sorted stream of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each match of a pattern must hold, and what each match of either of two patterns must hold.
+"""Sub-patterns: what each match of a pattern must hold, and what each match of either of two patterns must hold.
 
 A sub-pattern is a set of slots, each for one event, some of them before others in time. Nested SEQ and AND of events
 say just that. The rules here are *sound*: the events that a match of a pattern binds to the slots of its sub-pattern

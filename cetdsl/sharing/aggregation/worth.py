@@ -1,4 +1,4 @@
-"""What is worth keeping of a plan where statistics are known, and in which order each vertex is put together.
+"""Chooses the vertices of a plan worth keeping where statistics are known, and the order in which each is joined.
 
 Expected numbers of instances are those of independent events at even rates. With rates of events ``r``, k slots have
 
