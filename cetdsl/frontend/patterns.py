@@ -870,6 +870,11 @@ def kleene(pattern: object) -> PatternTerm:
     -------
     PatternTerm
 
+    Raises
+    ------
+    InvalidNode
+        If the argument is no pattern, or a NOT.
+
     Examples
     --------
     >>> kleene(seq("A", kleene("B")))
@@ -890,6 +895,11 @@ def star(pattern: object) -> PatternTerm:
     -------
     PatternTerm
 
+    Raises
+    ------
+    InvalidNode
+        If the argument is no pattern, or a NOT.
+
     Examples
     --------
     >>> seq("A", star("B"))
@@ -909,6 +919,11 @@ def optional(pattern: object) -> PatternTerm:
     Returns
     -------
     PatternTerm
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no pattern, or a NOT.
 
     Examples
     --------
@@ -937,7 +952,7 @@ def repeat(pattern: object, at_least: int, at_most: int | None = None) -> Patter
     Raises
     ------
     InvalidNode
-        If the bounds are not counts, or contradict each other.
+        If the bounds are not counts, or contradict each other, or the pattern is a NOT.
 
     Examples
     --------
@@ -966,7 +981,7 @@ def absent(pattern: object) -> PatternTerm:
     Raises
     ------
     InvalidNode
-        If the pattern holds another NOT.
+        If the argument is no pattern, or holds another NOT.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How the events of a stream are kept until they are answered: once for each of their windows, or once."""
+"""The ways in which a stream keeps its events until they are answered: once for each of their windows, or once."""
 
 from __future__ import annotations
 
