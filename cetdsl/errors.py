@@ -303,7 +303,7 @@ def set_shares(shares: int) -> str:
     return f'spark.conf.set("{SHARES}", {shares}), or --conf {SHARES}={shares} on the command line,'
 
 
-#: What is wrong with state that is not one's own, and what to do about it.
+#: The message and the advice for state of another query, version or setting.
 OTHER_STATE = (
     "the checkpoint holds events that were kept for another query, by another version of cetdsl, or with another "
     f"{SHARES}"
@@ -313,12 +313,12 @@ OTHER_STATE_ADVICE = (
     "checkpoint"
 )
 
-#: What to do about rows without a time.
+#: The advice for rows without a time.
 NULL_TIME_ADVICE = "clean the data, or leave these rows out with on_null_time='skip'"
-#: What is wrong with a sum of whole numbers over the rows of a match, and what to do about it.
+#: The message and the advice for a sum of whole numbers over the rows of a match that does not fit its type.
 SUM_TOO_LARGE = "a SUM over the rows of a match does not fit BIGINT"
 SUM_TOO_LARGE_ADVICE = "cast what is added up to DOUBLE or DECIMAL(38, 0)"
-#: What a result did not fit, and what to do, by the number form that was asked for.
+#: The range that a result did not fit, and the advice, by the number form that was asked for.
 OVERFLOW_ADVICE = {
     "decimal": (
         "DECIMAL(38, 0)",
@@ -347,12 +347,12 @@ class CommandLineError(CetdslError, ValueError):
     """The command line was used wrongly."""
 
 
-#: What makes Spark's workers the Python of the program, on one machine.
+#: The code that makes Spark's workers run the Python of the program, on one machine.
 SAME_PYTHON = "import os, sys; os.environ['PYSPARK_PYTHON'] = sys.executable"
-#: An error of ours as Spark hands it on: class, message, and then the ends that Spark's texts have. Plans in errors of
-#: Spark's own hold such texts as well, inside of expressions.
+#: The pattern of a cetdsl error in the text of a Spark exception: its class, its message, and the ends that such texts
+#: have. Plans in Spark's own errors hold texts of this kind as well, inside of expressions.
 _OWN = r"(?s)(?:^|(?<=\n)|(?<=: )|(?<=\] ))cetdsl\.errors\.(\w+): (.*?)\s*(?:SQLSTATE: \w+|\n\s+at |\n\n|\Z)"
-#: What Spark says if its workers are another Python, which does not get as far as our code.
+#: The pattern of the errors of Spark where its workers are another Python, which fails before it runs cetdsl.
 _OTHER_PYTHON = (
     r"(No module named '(?:pyarrow|pandas|numpy|pyspark)\b[\w.]*'|\[PYTHON_VERSION_MISMATCH\][^\n]*"
     r"|Cannot run program \"[^\n]*python[^\n]*\": [^\n]*)"

@@ -83,9 +83,9 @@ from cetdsl.planning.strategies.request import compile_sides, source_of
 from cetdsl.rewrite import rewrite
 
 COUNT = Aggregate("count")
-#: What no stream can be asked for, at several places.
+#: Names of answers that are refused for streams, for the messages of errors.
 _SURVEY, _MEASURED = "a survey", "what a run of it has measured"
-#: What a stream can be asked instead of the trends of all windows.
+#: The advice, in an error, for a stream that is asked for trends of all windows together.
 _OF_EACH = "write per_group=True for those of each window, or "
 
 
@@ -104,7 +104,7 @@ class PatternFrame:
     def __init__(self, df: DataFrame, query: Query, binding: Binding) -> None:
         self._df = df
         self._asked = query
-        # What it computes is a column of the DataFrame by now, as all others are.
+        # The groups that the query computes are columns of the DataFrame by now.
         self._query = query.over_columns()
         self._binding = binding
 

@@ -94,7 +94,7 @@ class Workload:
         self._df = df
         self._again = again
         self._asked = dict(queries)
-        # What they compute are columns of the DataFrame by now, as all others are.
+        # The groups that the queries compute are columns of the DataFrame by now.
         self._queries = {name: query.over_columns() for name, query in queries.items()}
         self._binding = binding
         self._sharing = sharing
