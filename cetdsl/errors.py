@@ -419,6 +419,11 @@ def recovering() -> Iterator[None]:
 
     Spark's exception stays the error's ``__context__``. Exceptions that do not come from cetdsl are raised as they are.
 
+    Yields
+    ------
+    None
+        Nothing; the block needs no value.
+
     Examples
     --------
     >>> missing = spark.createDataFrame([(1, "B"), (None, "B")], "t int, type string")

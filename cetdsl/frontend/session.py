@@ -359,8 +359,10 @@ class PatternFrame:
             The most matches to return; which ones is arbitrary.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
-        layout, times
-            As in :meth:`trends`.
+        layout : {"nested", "wide", "long"}
+            The form of the rows, as in :meth:`trends`.
+        times : bool
+            Whether the times of a trend's first and last event are shown, as in :meth:`trends`.
 
         Returns
         -------
@@ -459,8 +461,12 @@ class PatternFrame:
 
         Parameters
         ----------
-        adaptation, plan, statistics
-            As in :meth:`trends`.
+        adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping
+            The method that decides whether a plan is changed, as in :meth:`trends`.
+        plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
+            The plan to begin with, as in :meth:`trends`.
+        statistics : mapping or "sample", optional
+            The statistics that plans are chosen by, as in :meth:`trends`.
 
         Returns
         -------
@@ -504,8 +510,12 @@ class PatternFrame:
 
         Parameters
         ----------
-        adaptation, plan, statistics
-            As in :meth:`trends`.
+        adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping
+            The method that decides whether a plan is changed, as in :meth:`trends`.
+        plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
+            The plan to begin with, as in :meth:`trends`.
+        statistics : mapping or "sample", optional
+            The statistics that plans are chosen by, as in :meth:`trends`.
 
         Returns
         -------
@@ -584,8 +594,10 @@ class PatternFrame:
         anchors : int, optional
             For the algorithm ``anchors``, the number of attribute vertices in each window between which partial trends
             are found. Those with most edges are taken first. By default the number with the least cost is chosen.
-        layout, times
-            As in :meth:`trends`.
+        layout : {"nested", "wide", "long"}
+            The form of the rows, as in :meth:`trends`.
+        times : bool
+            Whether the times of a trend's first and last event are shown, as in :meth:`trends`.
 
         Returns
         -------
@@ -717,8 +729,10 @@ class PatternFrame:
         per_group : bool
             Whether ``n`` trends are drawn of each group, partition and window, as in :meth:`top_trends`. It cannot be
             combined with ``joins``.
-        layout, times
-            As in :meth:`trends`.
+        layout : {"nested", "wide", "long"}
+            The form of the rows, as in :meth:`trends`.
+        times : bool
+            Whether the times of a trend's first and last event are shown, as in :meth:`trends`.
 
         Returns
         -------
@@ -789,8 +803,10 @@ class PatternFrame:
         per_group : bool
             Whether ``k`` trends are returned of each group, partition and window, that is, of each value of the columns
             beside the trend. All trends are listed for that; the order of rows is not defined.
-        layout, times
-            As in :meth:`trends`.
+        layout : {"nested", "wide", "long"}
+            The form of the rows, as in :meth:`trends`.
+        times : bool
+            Whether the times of a trend's first and last event are shown, as in :meth:`trends`.
 
         Returns
         -------
@@ -863,10 +879,20 @@ class PatternFrame:
 
         Parameters
         ----------
-        completeness, algorithm, memory_limit, optimizer, cost_model, anchors
-            As in :meth:`complete_trends`.
+        completeness : {"maximal", "ends"}
+            The meaning of complete, as in :meth:`complete_trends`.
+        algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
+            The algorithm to survey, as in :meth:`complete_trends`.
+        memory_limit : str or int, optional
+            The memory that each task may use, as in :meth:`complete_trends`.
         measure : bool
             Whether all trends are found and dropped, to measure the memory and the steps that this takes.
+        optimizer : {"auto", "branch-and-bound", "greedy", "exhaustive"}
+            The optimizer of ``h-cet``, as in :meth:`complete_trends`.
+        cost_model : {"exact", "worst-case"}
+            The cost model of this optimizer, as in :meth:`complete_trends`.
+        anchors : int, optional
+            The number of anchors, as in :meth:`complete_trends`.
 
         Returns
         -------
@@ -1070,17 +1096,31 @@ class PatternFrame:
             job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
-        completeness, algorithm, memory_limit, optimizer, cost_model, anchors
-            As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``. For the stage ``trends``,
-            ``algorithm`` is as in :meth:`trends`.
+        completeness : {"maximal", "ends"}
+            The meaning of complete, as in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
+        algorithm : str
+            As in :meth:`complete_trends` for the stages ``complete`` and ``survey``, and as in :meth:`trends` for the
+            stage ``trends``.
+        memory_limit : str or int, optional
+            As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
         measured : bool
             Whether jobs run that measure the plan. For the stage ``physical`` they add the rows that each step gives,
             and the seconds from the events up to it: the plan is run as far as each of its steps. For ``trends`` they
             add the number of partial matches, and for ``survey`` what :meth:`survey_complete_trends` measures. Each
             stage then says how long it took.
-        plan, statistics, adaptation
-            As in :meth:`trends`, for the stage ``trends``. Where one of them is given, or ``emit="eager"``, the stage
-            ``physical`` shows ``trends``, as no other answer has such plans.
+        plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
+            As in :meth:`trends`, for the stage ``trends``. Where a plan, statistics, an adaptation or ``emit="eager"``
+            is given, the stage ``physical`` shows ``trends``, as no other answer has such plans.
+        statistics : mapping or "sample", optional
+            As in :meth:`trends`, for the stage ``trends``.
+        adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping, optional
+            As in :meth:`trends`, for the stage ``trends``.
+        optimizer : {"auto", "branch-and-bound", "greedy", "exhaustive"}
+            As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
+        cost_model : {"exact", "worst-case"}
+            As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
+        anchors : int, optional
+            As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
         emit : {"final", "update", "eager"}
             As in :meth:`count_trends` for the stage ``physical``, and as in :meth:`trends` for the stage ``trends``.
 

@@ -406,8 +406,10 @@ class Workload:
             The form of counts and sums.
         of : {"aggregates", "trends"}, optional
             The kind of answer; by default the aggregates of each query, or its trends if no query has a RETURN list.
-        limit, columns
-            As in :meth:`trends`; used for trends only.
+        limit : int, optional
+            The most trends of each query to return, as in :meth:`trends`; used for trends only.
+        columns : sequence of str, optional
+            The columns of each event to show, as in :meth:`trends`; used for trends only.
 
         Returns
         -------
@@ -527,8 +529,10 @@ class Workload:
             built because a parent had no instance.
         of : {"aggregates", "trends"}, optional
             The answers to explain; by default as in :meth:`results`.
-        limit, algorithm
-            As in :meth:`trends`; used for trends only. Joins cannot be measured.
+        limit : int, optional
+            The most trends of each query to return, as in :meth:`trends`; used for trends only.
+        algorithm : {"auto", "kernel", "joins"}
+            The engine, as in :meth:`trends`; used for trends only. Joins cannot be measured.
 
         Returns
         -------
