@@ -1,4 +1,4 @@
-"""What a well-formed query may not say: rules on patterns, predicates, windows and answers, one function each.
+"""Checks of queries: rules on patterns, predicates, windows and answers, one function each.
 
 The functions return errors instead of raising them, so that analysis can report all of a query at once.
 """
@@ -374,7 +374,7 @@ def window_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
 
 
 def length_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
-    """The same of the lengths within the pattern."""
+    """Yields errors for lengths of parts and MAX_GAP that have no fixed size, or another unit than the time column."""
     for word, span in lengths_of(query):
         yield from _span_errors(word, span, time, unit)
 

@@ -1,4 +1,4 @@
-"""Which functions of Spark a query may call: those of one row.
+"""Lists the functions of Spark that a query may call: those that compute a value from one row.
 
 A query text may come from somebody who is not trusted, and a predicate is asked of rows in an order and number of times
 that nobody knows. So a function has to have these properties: it gives the same value whenever it is asked of the same

@@ -1,4 +1,4 @@
-"""A query against the columns of a DataFrame: every name found, every error reported at once."""
+"""Resolves a query against the columns of a DataFrame: finds every name, and reports every error at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of terms, as Spark's simple strings, and the errors that they show before anything runs.
+"""Finds the types of terms, as Spark's simple strings, and type errors before anything runs.
 
 An unknown type (None) never causes an error: Spark itself judges what is not known here.
 """

@@ -104,7 +104,7 @@ def given_adaptation(
 
 
 class Decision:
-    """Never plans anew. The other decision functions are made of this one."""
+    """The base of the decision functions; by itself it never plans anew."""
 
     #: Whether it looks at statistics at all.
     idle = True

@@ -1,4 +1,4 @@
-"""Numbers of single events, taken in one pass: how many meet a condition, between which values a column lies."""
+"""Takes statistics of single events in one pass: the numbers that meet conditions, and the ranges of columns."""
 
 from __future__ import annotations
 

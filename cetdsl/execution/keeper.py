@@ -10,7 +10,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from cetdsl.execution.states import STATE_VERSION
 
-#: How the meaning begins of events that are kept whole: what state holds of them is told where it does not fit.
+#: Prefix of the stored meaning where all events are kept (``keep=``); the rest names their columns, for the error that
+#: is raised where they do not fit.
 WHOLE = "all events"
 #: Bytes of parcels that are given at once, about.
 _GIVEN_BYTES = 8 << 20
@@ -19,7 +20,7 @@ _MERGED_BYTES = 8 << 10
 
 
 def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
-    """Returns what keeps parcels until their time buckets are closed.
+    """Returns the stateful processor that keeps parcels until their time buckets are closed.
 
     Rows are those of one share of the keys: ``bucket``, a time bucket that is open; ``first``, from which on a parcel
     is needed; and ``body``, the parcel, in the row of the last bucket that needs it. A bucket is closed when the
@@ -44,7 +45,10 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
         return (milliseconds * 1000 - end) // cut + 1
 
     class Keeper(StatefulProcessor):
-        """One is made for each task of a micro-batch; each access to state asks the JVM over a socket."""
+        """Stateful processor: keeps parcels per share, and emits them by event-time timers.
+
+        Each task of a micro-batch makes one. Each access to state asks the JVM over a socket.
+        """
 
         def init(self, handle: Any) -> None:
             self.handle = handle

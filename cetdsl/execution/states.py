@@ -1,4 +1,4 @@
-"""What the state of a stream holds is told with it, so that another query never reads it as its own."""
+"""Tags streaming state with a digest of its meaning, so that another query's checkpoint is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which times events may have: those that, with all of their windows, can be expressed."""
+"""Checks the times of events: each time must be representable, and so must be the bounds of its windows."""
 
 from __future__ import annotations
 

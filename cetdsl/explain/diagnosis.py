@@ -1,4 +1,4 @@
-"""What a diagnosis found, as views: sentences and tables."""
+"""Views of a diagnosis: sentences and tables."""
 
 from __future__ import annotations
 

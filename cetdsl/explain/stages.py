@@ -117,7 +117,10 @@ def explain_query(
     taken: Callable[[Decision], Mapping[int, Taken]] | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> Explanation:
-    """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey, and to measure.
+    """Explains one stage of a query, or all of :data:`STAGES`.
+
+    Spark jobs run for a survey and to measure. They may also run where a callable makes a plan out of the events: by a
+    sample of them, by counting those of each group, or by joins.
 
     The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
     stage: the ``decision`` on aggregates, the answer's ``dataframe`` for "spark", how trends and complete trends are

@@ -1,4 +1,4 @@
-"""``aggregation_plan(queries)``: what many queries share, without any DataFrame."""
+"""``aggregation_plan(queries)``: plans which sub-patterns many queries share; needs no DataFrame."""
 
 from __future__ import annotations
 

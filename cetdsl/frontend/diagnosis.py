@@ -1,4 +1,4 @@
-"""``bound.diagnose()``: which demand of a query no trend meets, by counting the trends of queries that demand less."""
+"""``bound.diagnose()``: finds demands that rule out all trends, by counting trends of queries that demand less."""
 
 from __future__ import annotations
 
@@ -482,7 +482,7 @@ class _Diagnosing:
         return []
 
     def _about(self, demand: Demand, asking: _Asking, query: Query) -> tuple[str, Query]:
-        """What else there is to say of a demand without which there are trends, and the query for the closest."""
+        """Returns more text about a demand without which there are trends, and the query that finds closest misses."""
         if demand.kind == KEY:
             name = self.keys[demand.place]
             distinct = Measure(DISTINCT, Attribute(None, name))

@@ -1,4 +1,4 @@
-"""How complete trends are to be listed, checked as soon as it is said."""
+"""Checks the arguments that say how complete trends are to be listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape in which trends are asked for."""
+"""Checks the layout in which trends are asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the events of a query are read, keyed and cut by time."""
+"""The source of a query's events: how they are read, keyed and cut by time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole query: pattern, predicates, keys, window and what to return."""
+"""The node of a whole query: pattern, predicates, keys, window and the aggregates to return."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ class Query:
         return ANY if self.policy is None else self.policy
 
     def over_columns(self) -> Query:
-        """The same where computed groups have become columns."""
+        """Returns the query with its computed groups treated as existing columns."""
         return attrs.evolve(self, computed=()) if self.computed else self
 
     def _check_computed(self) -> None:

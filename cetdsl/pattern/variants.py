@@ -1,4 +1,4 @@
-"""A query with one demand less, or with less of its pattern: what is asked to see which demand nothing meets."""
+"""Variants of a query with one demand less, or with less of its pattern; they show which demand no trend meets."""
 
 from __future__ import annotations
 

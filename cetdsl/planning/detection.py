@@ -1,4 +1,4 @@
-"""In which order the trends of a query are put together: branches, the problem of each, and the choice of a plan."""
+"""Plans how the trends of a query are put together: its branches, the problem of each, and the choice of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of Spark's SQL: comments, strings and quoted names are told apart from what only looks like the same."""
+"""Splits Spark's SQL into tokens, so that the content of comments, strings and quoted names is not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to say of a text that does not fit the grammar, and what to do about it."""
+"""Builds the message and the hint for a text that does not fit the grammar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The accumulators that add up, in the number systems that they need, by whatever pass computes them."""
+"""The accumulators that add up, in the number systems that they need, for all passes that compute them."""
 
 from __future__ import annotations
 

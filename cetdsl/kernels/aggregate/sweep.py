@@ -1,4 +1,4 @@
-"""Trends whose predicates compare with one event, its pivot: all pivots in one sweep by the value that is compared.
+"""Aggregates trends whose predicates compare with one event, the pivot: one sweep for all pivots, by their values.
 
 For a pivot event ``e`` the events that may stand beside it are those whose values are, say, larger. In the order of the
 pivots' values these sets only shrink or grow, or an event is in them for one value alone. So each event is let in and

@@ -1,4 +1,4 @@
-"""The matches of many queries as Arrow columns, from a sorted stream of events."""
+"""Lists the matches of many queries as Arrow columns, from a sorted stream of events."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def measure_stream(spec: InstancesSpec, batches: Iterator[pa.RecordBatch], chunk
 
 
 def _asking(spec: InstancesSpec) -> list[KernelSpec]:
-    """Whose windows are cut in each chunk: first those of all vertices together, and then those of other queries.
+    """Returns the specs whose windows ``by_chunks`` is to cut: the shared one as a span, then the walked queries'.
 
     Matches of vertices are found among all events of a key's time buckets, as by a span, and then put into windows.
     """
@@ -92,7 +92,7 @@ def _kinds_and_tests(spec: InstancesSpec, chunk: Chunk) -> tuple[Ints, Ints]:
 
 
 def _buckets(spec: KernelSpec, chunk: Chunk) -> tuple[Ints, Ints]:
-    """Of each key from when to when its time buckets are."""
+    """Returns the start of each key's first time bucket and the end of its last."""
     first, last = BUCKET, UNTIL if spec.layout.has(UNTIL) else BUCKET
     bucket, until = (integers(chunk.column(name))[chunk.events.segment_start[:-1]] for name in (first, last))
     cut = spec.query.windowing.cut

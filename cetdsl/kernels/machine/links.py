@@ -1,4 +1,4 @@
-"""The columns of a matching policy: to which instant each event leads on; see :mod:`cetdsl.ir.links`.
+"""The columns of a matching policy: the instant that each event leads on to; see :mod:`cetdsl.ir.links`.
 
 ========================  ==============================================================
 predicates of an edge     how the next event that may be bound is found

@@ -293,7 +293,7 @@ def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
 
 
 def _told(reason: str | None, built: BuildGraph) -> str | None:
-    """Says why the edges do not tell which paths are trends, where that is the reason for something."""
+    """Returns a reason, or the one behind it: why the edges do not tell which paths are trends. None for None."""
     return reason and (why_edges_do_not_tell(built.compiled, built.source, built.spec.query.completeness) or reason)
 
 

@@ -1,4 +1,4 @@
-"""event_graph: the graph of a query, for those who want to see it or work on it."""
+"""event_graph: the graph of a query as an answer of its own."""
 
 from __future__ import annotations
 
