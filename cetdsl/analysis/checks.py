@@ -350,9 +350,12 @@ def selection_errors(query: Query) -> Errors:
         return
     known = positive_variables(query.pattern)
     if after.variable not in known:
+        binds = f"it binds {', '.join(known)}"
+        if after.variable.upper() == "NEXT":
+            binds += "; the row behind the first one is TO NEXT ROW"
         yield UnknownVariable(
             f"{write_after_match(after)}: the pattern binds no {after.variable!r}",
-            hint=nearest(after.variable, known, f"it binds {', '.join(known)}"),
+            hint=nearest(after.variable, known, binds),
         )
 
 

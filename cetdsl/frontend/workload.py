@@ -403,9 +403,9 @@ class Workload:
         of : {"aggregates", "trends"}, optional
             The kind of answer; by default the aggregates of each query, or its trends if no query has a RETURN list.
         limit : int, optional
-            The most trends of each query to return, as in :meth:`trends`; used for trends only.
+            The most trends of each query to return, as in :meth:`trends`.
         columns : sequence of str, optional
-            The columns of each event to show, as in :meth:`trends`; used for trends only.
+            The columns of each event to show, as in :meth:`trends`.
 
         Returns
         -------
@@ -415,7 +415,7 @@ class Workload:
         Raises
         ------
         InvalidNode
-            If ``of`` is no kind of answer.
+            If ``of`` is no kind of answer, or an argument is given that the other kind has.
         ResolutionError
             If aggregates are asked for, and a query has no RETURN list.
 
@@ -433,10 +433,16 @@ class Workload:
         >>> pairs.unpersist()
         """
         if self._asks_for(of) == "trends":
+            if number != "decimal":
+                check_number(number)
+                raise InvalidNode(f"number={number!r} is about aggregates, and trends are asked for", hint=_ASK_OTHERS)
             listed = self._listed(limit, columns, self._shared())
             if not self._df.isStreaming:
                 self._persisted += [passed.persist() for passed in listed.passes]
             return listed.results()
+        for given, argument in ((limit, "limit"), (columns, "columns")):
+            if given is not None:
+                raise InvalidNode(f"{argument}= is about trends, and aggregates are asked for", hint=_ASK_OTHERS)
         rows = self._answered(number)
         if number not in self._cached and not self._df.isStreaming:
             self._cached.add(number)
@@ -582,6 +588,7 @@ class Workload:
 
 _ASKED = ("aggregates", "trends")
 _MEASURED = "what a run of it has measured"
+_ASK_OTHERS = 'leave it out, or say what is asked for by of="aggregates" or of="trends"'
 _SHARING_OF_TRENDS = ("dynamic", "never")
 #: The columns of :meth:`Workload.metrics`.
 METRICS = (
