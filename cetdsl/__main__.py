@@ -1,4 +1,4 @@
-"""``python -m cetdsl``."""
+"""Runs the command line: ``python -m cetdsl``."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""Every exception that cetdsl raises.
+"""The exceptions that cetdsl raises.
 
-Each class derives from :class:`CetdslError` and from the builtin that a caller would expect
-(``LookupError`` for an unknown name, ``ValueError`` for a bad value, ...). A message says where and why;
-``hint`` says what to do next; ``span`` points into the query text when there is one.
+Each class derives from :class:`CetdslError` and from the builtin that a caller would expect (``LookupError`` for an
+unknown name, ``ValueError`` for a bad value, ...). The message of an error says where and why it was raised; its
+``hint`` says what to do next; its ``span`` points into the query text when there is one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CetdslError(Exception):
     Parameters
     ----------
     message : str
-        What is wrong, and where.
+        A sentence that says what is wrong, and where.
     hint : str, optional
         One sentence that says what to do next.
     span : tuple of (int, int), optional
@@ -94,7 +94,7 @@ def _rebuild(cls: type[CetdslError], args: tuple[object, ...], state: dict[str, 
 
 
 def point_at(text: str, span: tuple[int, int]) -> str:
-    """The line of ``text`` that holds ``span``, with carets under it.
+    """Returns the line of ``text`` that holds ``span``, with carets under it.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def point_at(text: str, span: tuple[int, int]) -> str:
 
 
 def shown(value: object, most: int = 200) -> str:
-    """What a message shows of a value that is refused, whatever it is, in so many characters at most.
+    """Returns a short repr of a value for an error message, at most ``most`` characters.
 
     Examples
     --------
@@ -133,12 +133,45 @@ def shown(value: object, most: int = 200) -> str:
 
 
 def is_one_of(value: object, words: Iterable[str]) -> bool:
-    """Whether a value is one of some words; a column of Spark, say, cannot even be compared with them."""
+    """Whether a value is a string, and one of some words; other values may fail when they are compared with them."""
     return isinstance(value, str) and value in words
 
 
+def check_choice(what: str, value: object, choices: Sequence[str], hint: str | None = None) -> None:
+    """Raises InvalidNode unless an argument's value is one of some words.
+
+    Parameters
+    ----------
+    what : str
+        What the words are, as messages call it: "sharing mode".
+    value : object
+        What was given.
+    choices : sequence of str
+        The words.
+    hint : str, optional
+        What to do if no word is like the value; by default all words are listed.
+
+    Raises
+    ------
+    InvalidNode
+        The value is none of the words.
+
+    Examples
+    --------
+    >>> check_choice("window unit", "dais", ["days", "hours"])
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.InvalidNode: no window unit 'dais'
+      hint: did you mean 'days'?
+    """
+    if not is_one_of(value, choices):
+        otherwise = hint or f"choose one of {', '.join(choices)}"
+        close = nearest(value, choices, otherwise) if isinstance(value, str) else otherwise
+        raise InvalidNode(f"no {what} {shown(value)}", hint=close)
+
+
 def names_of(names: object, what: str) -> tuple[str, ...]:
-    """The names that a user gave, as a single one or as several."""
+    """Returns the names that a user gave, as a single string or as several; raises InvalidNode for another value."""
     if isinstance(names, str):
         return (names,)
     if isinstance(names, Iterable) and not isinstance(names, (bytes, bytearray)):
@@ -150,7 +183,7 @@ def names_of(names: object, what: str) -> tuple[str, ...]:
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """The hint for an unknown name: its nearest known neighbour, or ``otherwise``."""
+    """Returns the hint for an unknown name: the known name that is nearest to it, or ``otherwise``."""
     candidates = sorted(set(known))
     folded = {c.lower(): c for c in candidates}
     close = get_close_matches(name.lower(), sorted(folded), n=1)
@@ -158,7 +191,7 @@ def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
 
 
 class InvalidNode(CetdslError, ValueError):
-    """A pattern, predicate or query that cannot exist was about to be built."""
+    """A pattern, predicate or query cannot be built like this, or an argument has an invalid value."""
 
 
 class AmbiguousTruth(CetdslError, TypeError):
@@ -174,7 +207,7 @@ class NotExpressible(CetdslError, ValueError):
 
 
 class ResolutionError(CetdslError):
-    """A query does not fit the DataFrame that it is asked of."""
+    """A query does not fit the DataFrame that it is bound to."""
 
 
 class UnknownVariable(ResolutionError, LookupError):
@@ -204,19 +237,19 @@ class UnknownFunction(ResolutionError, LookupError):
 
 
 class QueryTypeError(ResolutionError, TypeError):
-    """Types that cannot be compared, ordered, added or used as time."""
+    """A query compares, orders, adds or uses as time values of types that do not allow it."""
 
 
 class WindowError(ResolutionError, ValueError):
-    """A window that does not fit the time column, or has no fixed length."""
+    """A window does not fit the time column, or has no fixed length."""
 
 
 class UnsupportedQuery(ResolutionError, NotImplementedError):
-    """A well-formed query that cetdsl cannot answer, with the reason."""
+    """A query is well formed, but cetdsl cannot answer it; the message says why."""
 
 
 class AnalysisErrors(ResolutionError):
-    """All errors of a query, or of a workload, at once.
+    """A query, or a workload, has several errors; they are reported at once.
 
     Attributes
     ----------
@@ -233,7 +266,7 @@ class AnalysisErrors(ResolutionError):
 
 
 def raise_together(errors: Sequence[CetdslError], what: str = "the query") -> None:
-    """Raise the only error as it is, several of them as one; return if there is none."""
+    """Raises a single error as it is, and several as one AnalysisErrors; returns if there is none."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -249,7 +282,7 @@ class NoPhysicalPlan(CetdslError, NotImplementedError):
 
 
 class StreamingNotSupported(UnsupportedQuery):
-    """The DataFrame is a streaming one, of which this cannot be asked."""
+    """The request is not supported on a streaming DataFrame."""
 
 
 class WatermarkError(CetdslError, ValueError):
@@ -257,7 +290,7 @@ class WatermarkError(CetdslError, ValueError):
 
 
 class EngineError(CetdslError, RuntimeError):
-    """An error found while a query runs."""
+    """An error was found while a query runs."""
 
 
 class NullTime(EngineError, ValueError):
@@ -265,7 +298,7 @@ class NullTime(EngineError, ValueError):
 
     @classmethod
     def refuse_rows(cls, many: int, column: str, *, or_more: bool = False) -> None:
-        """Raises if there are rows without a time; ``or_more`` says that nobody has looked at all rows."""
+        """Raises NullTime if ``many`` rows have no time; ``or_more`` says that not all rows were looked at."""
         if many:
             rows = f"{many} row{'s' if many > 1 else ''}{' or more' if or_more else ''}"
             raise cls(f"the time column {column!r} is NULL in {rows}", hint=NULL_TIME_ADVICE)
@@ -280,10 +313,11 @@ class OtherState(EngineError, ValueError):
 
     @classmethod
     def refuse_shares(cls, shares: int, now: str | None, kept: str | None) -> None:
-        """Raises if a checkpoint has another number of shares of the keys than the stream that goes on with it.
+        """Raises OtherState if a checkpoint has another number of shares of the keys than the stream that reads it.
 
-        ``now`` is the setting that says how many, and ``kept`` what it was when the checkpoint was made, as Spark tells
-        a task; it need not tell the latter. A setting that has changed since the stream was asked changes nothing.
+        ``shares`` is the number that the stream was planned with. ``now`` is the value of the setting :data:`SHARES`,
+        and ``kept`` its value when the checkpoint was made, as Spark tells a task; None if Spark does not tell it. A
+        setting that has changed since the stream was planned changes nothing.
         """
         if kept is not None and now == str(shares) != kept:
             raise cls(
@@ -298,11 +332,11 @@ SHARES = "spark.sql.shuffle.partitions"
 
 
 def set_shares(shares: int) -> str:
-    """What to write for so many shares of the keys of a stream: in Python, or where the command line runs it."""
+    """Returns what to write to set the number of shares of the keys of a stream, in Python or on the command line."""
     return f'spark.conf.set("{SHARES}", {shares}), or --conf {SHARES}={shares} on the command line,'
 
 
-#: What is wrong with state that is not one's own, and what to do about it.
+#: The message and the advice for state of another query, version or setting.
 OTHER_STATE = (
     "the checkpoint holds events that were kept for another query, by another version of cetdsl, or with another "
     f"{SHARES}"
@@ -312,12 +346,12 @@ OTHER_STATE_ADVICE = (
     "checkpoint"
 )
 
-#: What to do about rows without a time.
+#: The advice for rows without a time.
 NULL_TIME_ADVICE = "clean the data, or leave these rows out with on_null_time='skip'"
-#: What is wrong with a sum of whole numbers over the rows of a match, and what to do about it.
+#: The message and the advice for a sum of whole numbers over the rows of a match that does not fit its type.
 SUM_TOO_LARGE = "a SUM over the rows of a match does not fit BIGINT"
 SUM_TOO_LARGE_ADVICE = "cast what is added up to DOUBLE or DECIMAL(38, 0)"
-#: What a result did not fit, and what to do, by the number form that was asked for.
+#: The range that a result did not fit, and the advice, by the number form that was asked for.
 OVERFLOW_ADVICE = {
     "decimal": (
         "DECIMAL(38, 0)",
@@ -331,7 +365,7 @@ OVERFLOW_ADVICE = {
 
 
 class CountOverflow(EngineError, OverflowError):
-    """An exact result does not fit the number form that was asked for."""
+    """An exact result does not fit the number form of the answer."""
 
 
 class GroupTooLarge(EngineError, MemoryError):
@@ -346,12 +380,12 @@ class CommandLineError(CetdslError, ValueError):
     """The command line was used wrongly."""
 
 
-#: What makes Spark's workers the Python of the program, on one machine.
+#: The code that makes Spark's workers run the Python of the program, on one machine.
 SAME_PYTHON = "import os, sys; os.environ['PYSPARK_PYTHON'] = sys.executable"
-#: An error of ours as Spark hands it on: class, message, and then the ends that Spark's texts have. Plans in errors of
-#: Spark's own hold such texts as well, inside of expressions.
+#: The pattern of a cetdsl error in the text of a Spark exception: its class, its message, and the ends that such texts
+#: have. Plans in Spark's own errors hold texts of this kind as well, inside of expressions.
 _OWN = r"(?s)(?:^|(?<=\n)|(?<=: )|(?<=\] ))cetdsl\.errors\.(\w+): (.*?)\s*(?:SQLSTATE: \w+|\n\s+at |\n\n|\Z)"
-#: What Spark says if its workers are another Python, which does not get as far as our code.
+#: The pattern of the errors of Spark where its workers are another Python, which fails before it runs cetdsl.
 _OTHER_PYTHON = (
     r"(No module named '(?:pyarrow|pandas|numpy|pyspark)\b[\w.]*'|\[PYTHON_VERSION_MISMATCH\][^\n]*"
     r"|Cannot run program \"[^\n]*python[^\n]*\": [^\n]*)"
@@ -359,20 +393,20 @@ _OTHER_PYTHON = (
 
 
 def recover(error: BaseException) -> CetdslError | None:
-    """The error of cetdsl that an exception of Spark stands for.
+    """Returns the error of cetdsl that an exception of Spark wraps.
 
-    What is found while a query runs is raised in a Python worker or in the JVM, and reaches the program as text inside
-    an exception of PySpark, on Spark Connect of another class than on classic Spark.
+    Errors that are found while a query runs are raised in a Python worker or in the JVM. They reach the program as text
+    inside an exception of PySpark, whose class on Spark Connect is another one than on classic Spark.
 
     Parameters
     ----------
     error : BaseException
-        What an action such as ``collect`` has raised.
+        The exception that an action such as ``collect`` has raised.
 
     Returns
     -------
     CetdslError or None
-        None if the exception has nothing to do with cetdsl.
+        The error, or None if the exception does not come from cetdsl.
 
     Examples
     --------
@@ -414,14 +448,14 @@ def _restored(name: str, text: str) -> CetdslError:
 
 @contextmanager
 def recovering() -> Iterator[None]:
-    """A block, or with ``@recovering()`` a function, that raises cetdsl's errors in place of Spark's.
+    """Makes a block, or with ``@recovering()`` a function, raise cetdsl's errors in place of Spark's.
 
-    Spark's exception stays the error's ``__context__``. Whatever has nothing to do with cetdsl is raised as it is.
+    Spark's exception stays the error's ``__context__``. Exceptions that do not come from cetdsl are raised as they are.
 
     Yields
     ------
     None
-        What stands in the block needs nothing of it.
+        Nothing; the block needs no value.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Finding the Java that Spark would start, before Spark fails over it.
+"""Finds the Java that Spark would start, and says what is wrong with it before Spark fails.
 
 Uses the standard library alone, so that ``run.py`` can load this file before anything is installed.
 """

@@ -1,4 +1,4 @@
-"""A Spark session for the command line: started quietly, with one clear error when it cannot start."""
+"""Starts the Spark session of the command line, quietly, with one clear error when it cannot start."""
 
 from __future__ import annotations
 

@@ -172,9 +172,15 @@ NO_TIME = Schema([Field("tick", "bigint"), Field("day", "date"), Field("name", "
             "no variable 'a2' in this pattern; a2.price > 5 asks for it\n  hint: the pattern binds a1, b1",
         ),
         (
-            "PATTERN A WHERE A.type > 5",
+            "PATTERN A WHERE A.type = 5",
             QueryTypeError,
             "cannot compare A.type (string) with 5 (int)\n  hint: write the number in quotes",
+        ),
+        (
+            "PATTERN A WHERE A.type > 5",
+            QueryTypeError,
+            "cannot compare A.type (string) with 5 (int)\n  hint: cast the column to a number before asking; in quotes "
+            "the number is a text, and '9' > '10'",
         ),
         (
             "PATTERN A WHERE A.price > '5'",

@@ -214,7 +214,7 @@ def test_which_time(spark: Any, events: Any) -> None:
 
 def test_wrong_arguments(spark: Any, events: Any) -> None:
     asked = events.pattern(FOLD, time="t")
-    with pytest.raises(errors.QueryTypeError, match="no number form 'float'"):
+    with pytest.raises(errors.InvalidNode, match="no number form 'float'"):
         asked.count_trends(number="float")
     for limit in (-1, 1.5, "3", True):
         with pytest.raises(errors.InvalidNode, match="limit must be a whole number"):

@@ -426,7 +426,7 @@ def test_wrong_arguments(spark: Any) -> None:
             asked.complete_trends(limit=limit)
     with pytest.raises(errors.InvalidNode, match="seed must be a whole number"):
         asked.sample_trends(1, seed="x")
-    with pytest.raises(errors.QueryTypeError, match="no number form"):
+    with pytest.raises(errors.InvalidNode, match="no number form"):
         asked.count_complete_trends(number="int")
     with pytest.raises(errors.UnknownColumn, match="no column 'nope'"):
         asked.complete_trends(columns=["nope"])

@@ -174,6 +174,83 @@ PLANTED = {
 }  # fmt: skip
 
 
+#: What is not at fault, though a column is NULL or a text is elsewhere: rows (t, type, x, y, c), a query, its causes.
+NOT_TO_BLAME = {
+    "NULL is what is asked for": (
+        [(1, "A", 1, 1, "r"), (2, "B", None, 1, "r"), (3, "B", None, 1, "r")],
+        "PATTERN SEQ(A a, B+ b) WHERE SUM(b.x) IS NULL AND LENGTH > 7",
+        ["without LENGTH > 7 there would be 3 trends"],
+    ),
+    "a variable that may be left out": (
+        [(1, "A", 1, 1, "r"), (2, "B", None, 1, "r"), (3, "C", 0, 1, "r")],
+        "PATTERN SEQ(A a, B? b, C c) WHERE a.x < b.x AND a.y > c.y",
+        ["without a.y > c.y there would be 1 trend"],
+    ),
+    "an event that must not be there": (
+        [(1, "A", 1, 1, "r"), (2, "N", None, 1, "r"), (3, "B", 0, 1, "r")],
+        "PATTERN SEQ(A a, NOT N n, B b) WHERE n.x = a.x AND a.x < b.x",
+        ["without a.x < b.x there would be 1 trend"],
+    ),
+    "another value in its place": (
+        [(1, "A", None, 1, "r"), (2, "B", 5, 1, "r")],
+        "PATTERN SEQ(A a, B b) WHERE COALESCE(a.x, 0) + b.x > 100",
+        ["without coalesce(a.x, 0) + b.x > 100 there would be 1 trend"],
+    ),
+    "another column of an OR": (
+        [(1, "A", 3, None, "r"), (2, "B", 2, 1, "r")],
+        "PATTERN SEQ(A a, B b) WHERE a.x < b.x OR a.y < b.y",
+        ["without a.x < b.x OR a.y < b.y there would be 1 trend"],
+    ),
+    "another column of one event": (
+        [(1, "A", None, 1, "r"), (2, "A", None, 2, "r")],
+        "PATTERN A a WHERE COALESCE(a.x, a.y) > 100",
+        [
+            "a binds no event: none of the 2 rows with a.type = 'A' has coalesce(a.x, a.y) > 100; x is NULL in them; "
+            "y lies between 1 and 2",
+            "without coalesce(a.x, a.y) > 100 there would be 2 trends",
+        ],
+    ),
+    "a text of other events": (
+        [(1, "A", 1, 1, "red"), (2, "A", 1, 1, "red"), (3, "B", 1, 1, "blue")],
+        "PATTERN SEQ(A a, B b) WHERE b.c = 'red'",
+        [
+            "b binds no event: none of the 1 row with b.type = 'B' has b.c = 'red', which 2 others have",
+            "without b.c = 'red' there would be 2 trends",
+        ],
+    ),
+    "no time": (
+        [(None, "A", 1, 1, "r"), (2, "B", 1, 1, "r")],
+        "PATTERN SEQ(A a, B b)",
+        ["a binds no event: no row has type = 'A'; its most frequent values are 'B' (1)"],
+    ),
+    "a key without a value": (
+        [(1, "A", 1, 1, None), (2, "B", 1, 1, "u")],
+        "PATTERN SEQ(A a, B b) WHERE [c]",
+        ["without [c] there would be 1 trend; c has about 2 values in 2 rows"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", more_on_classic("no time", *(name for name in NOT_TO_BLAME if name != "no time")))
+def test_what_is_not_to_blame_is_not_blamed(spark: Any, name: str) -> None:
+    rows, query, causes = NOT_TO_BLAME[name]
+    df = spark.createDataFrame(rows, "t int, type string, x int, y int, c string").coalesce(1)
+    assert list(df.pattern(query, time="t", on_null_time="skip").diagnose().causes) == causes
+
+
+def test_a_beginning_need_not_be_as_long_as_a_trend(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A"), (2, "B"), (3, "C")], "t int, type string").coalesce(1)
+    steps = df.pattern("PATTERN SEQ(A, B, C) WHERE LENGTH >= 3", time="t").diagnose().steps
+    assert [row.trends for row in steps.orderBy("number").collect()] == [1.0, 1.0, 1.0]
+
+
+def test_what_the_closest_takes_is_told_in_full(spark: Any) -> None:
+    times = (MIDNIGHT, MIDNIGHT + datetime.timedelta(days=1, microseconds=7))
+    df = spark.createDataFrame(zip(times, "AB"), "ts timestamp, type string").coalesce(1)
+    (cause,) = df.pattern("PATTERN SEQ(A, B) WITHIN 1 day").diagnose().causes
+    assert cause == "without WITHIN 1 day there would be 1 trend; the closest takes 1 d 7 us"
+
+
 @pytest.mark.parametrize(
     "name", more_on_classic("window too small", *(name for name in PLANTED if name != "window too small"))
 )

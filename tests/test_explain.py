@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from cetdsl.analysis import Binding, Field, Schema, analyse
-from cetdsl.errors import ResolutionError
+from cetdsl.errors import InvalidNode
 from cetdsl.explain import Explanation, draw_automaton, explain_query
 from cetdsl.explain.automata import automaton_view, pattern_view
 from cetdsl.explain.graphviz import dot_of
@@ -359,18 +359,20 @@ def test_every_stage_but_spark_needs_no_dataframe(query: str) -> None:
 
 
 def test_an_unknown_stage_names_the_known_ones() -> None:
-    with pytest.raises(ResolutionError) as caught:
+    with pytest.raises(InvalidNode) as caught:
         explained("PATTERN A", "fysical")
+    assert str(caught.value) == "no stage 'fysical'\n  hint: did you mean 'physical'?"
+    with pytest.raises(InvalidNode) as caught:
+        explained("PATTERN A", "all")
     assert str(caught.value) == (
-        "no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, trends, complete, matches, "
-        "survey\n"
-        "  hint: did you mean 'physical'?"
+        "no stage 'all'\n  hint: choose one of parsed, resolved, rewritten, physical, spark, trends, complete, "
+        "matches, survey, or leave it out to see the first five"
     )
 
 
 def test_what_is_no_text_is_no_stage() -> None:
     for stage in (10**5000, b"parsed", ["parsed"]):
-        with pytest.raises(ResolutionError, match="no stage"):
+        with pytest.raises(InvalidNode, match="no stage"):
             explained("PATTERN A", stage)  # type: ignore[arg-type]
 
 

@@ -542,6 +542,53 @@ def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path, kept: str) -> 
     assert found == {place: told for place, told in expected.items() if place[0] in texts}
 
 
+@pytest.mark.classic
+def test_a_watermark_right_before_the_end_of_a_window(spark: Any, tmp_path: Path, kept: str) -> None:
+    """A watermark is in whole milliseconds: right below the end of a window it leaves the window for the next one."""
+    batches: list[list[Row]] = []
+    for number, micros in enumerate((-1000, -1, 0, 1, 1000, -999, -2000, -1001)):
+        begin, last = 10 * number, 10 * (number + 1) + DELAY
+        batches.append([at(begin + 5, 0, "A"), at(begin + 6, 0, "B")])
+        batches.append([{**at(last, 0, "D"), "t": BEGIN + last * SECOND + datetime.timedelta(microseconds=micros)}])
+    live = Live(spark, tmp_path, batches)
+    text = "PATTERN SEQ(A, B) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+    live.arrive()
+    counted = live.run(live.events.pattern(text, time="t").count_trends())
+    found = {(row.window.start - BEGIN).total_seconds(): int(row["count"]) for row in counted}
+    assert found == {10.0 * number: 1 for number in range(8)}
+    assert len(counted) == 8
+
+
+@pytest.mark.classic
+def test_state_of_other_computed_groups_is_refused(spark: Any, tmp_path: Path, kept: str) -> None:
+    within = "WITHIN 20 seconds SLIDE 5 seconds"
+    live = Live(spark, tmp_path, [[at(1, 2, "B")], [at(2, 3, "B")]])
+
+    def asked(text: str) -> DataFrame:
+        return live.events.pattern(f"PATTERN B+ GROUP BY {text} {within}", time="t").count_trends()
+
+    live.arrive(1)
+    live.run(asked("case % 2 AS d"))
+    live.arrive()
+    with pytest.raises(errors.OtherState, match="kept for another query"), errors.recovering():
+        live.run(asked("case % 3 AS d"))
+
+
+@pytest.mark.classic
+def test_the_same_lambda_goes_on(spark: Any, tmp_path: Path, kept: str) -> None:
+    """Spark numbers the parameters of lambda functions, by process."""
+    live = Live(spark, tmp_path, [[at(1, 2, "B")], [at(2, 3, "B")]])
+
+    def asked() -> DataFrame:
+        some = cet.event("B", F.exists(F.array("case", "id"), lambda one: one >= 2))
+        return live.events.pattern(cet.kleene(some).within("20 seconds", "20 seconds"), time="t").count_trends()
+
+    live.arrive(1)
+    live.run(asked())
+    live.arrive()
+    assert [int(row["count"]) for row in live.run(asked())] == [3]
+
+
 def test_a_workload_is_answered_and_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     one, two, three = stream_of_streams(300, STREAMS, DELAY, random.Random(3))

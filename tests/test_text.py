@@ -483,7 +483,7 @@ NOT stands outside SEQ
     "PATTERN SEQ(A, B OR NOT C)": """\
 NOT cannot stand directly inside OR
   line 1: PATTERN SEQ(A, B OR NOT C)
-                         ^
+                              ^^^
   hint: NOT belongs inside SEQ, beside a positive part: seq(A, absent(N), B)""",
     "PATTERN A WITHIN 10 fortnights": """\
 'fortnights' is not a unit of time
@@ -550,6 +550,53 @@ def test_error_messages(text: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse(text)
     assert str(caught.value) == ERRORS[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "hint"),
+    [
+        ("PATTERN A WHERE CASE WHEN A.x > 1 THEN TRUE END", "WHEN", "no conditional"),
+        ("PATTERN A WHERE CAST(A.x AS INT) = 1", "AS", "int(b.x)"),
+        ("PATTERN A WHERE A.x::int = 1", ":", "int(b.x)"),
+        ("PATTERN A WHERE EXTRACT(HOUR FROM A.ts) = 1", "FROM", "hour(b.ts)"),
+        ("PATTERN A WHERE A.x || A.y = 'ab'", "|", "concat(a.x, b.x)"),
+        ("PATTERN A WHERE A.x = 1 && A.y = 2", "&", "AND"),
+        ("PATTERN A WHERE A.x RLIKE 'a'", "RLIKE", "rlike(b.x"),
+        ("PATTERN A WHERE A.x LIKE 'a' ESCAPE '!'", "ESCAPE", "like(b.x, 'a!%', '!')"),
+        ("PATTERN A WHERE A.x.y = 1", ".", "field of a struct"),
+        ("PATTERN A WHERE A.x['k'] = 1", "[", "element_at(b.x"),
+        ("PATTERN A WHERE A.x IS TRUE", "TRUE", "write = TRUE"),
+        ("PATTERN A WHERE A.x IS NOT TRUE", "TRUE", "write != TRUE"),
+        ("PATTERN A WHERE A.x IS DISTINCT FROM A.y", "DISTINCT", "NOT equal_null"),
+        ("PATTERN A WHERE A.x <=> A.y", ">", "equal_null(a.x, b.x)"),
+        ("PATTERN A WHERE A.x NOT NULL", "NOT", "IS NOT NULL"),
+        ("PATTERN A WHERE A.x IN 1", "1", "IN (1, 2)"),
+        ("PATTERN A WHERE A.x > +1", "+", "write 1"),
+        ("PATTERN A WHERE A.ts > A.t - INTERVAL -90 SECONDS", "SECONDS", "INTERVAL '90' MINUTE"),
+        ("RETURN COUNT() PATTERN A", ")", "COUNT(*), or COUNT(b)"),
+        ("RETURN SUM() PATTERN A", ")", "SUM(b.price)"),
+        ("PATTERN A LIMIT 10", "10", "limit=10"),
+        ("PATTERN SEQ(A, B) LIMIT 10", "LIMIT", "limit=10"),
+        ("PATTERN A WHERE A.x = 1 LIMIT 10", "LIMIT", "limit=10"),
+        ("PATTERN A WITHIN 10 minutes LIMIT 10", "LIMIT", "limit=10"),
+        ("PATTERN A ORDER BY ts", "BY", "orderBy"),
+        ("PATTERN A HAVING COUNT(A) > 1", "COUNT", "COUNT(b) > 3"),
+        ("PATTERN A FROM events", "events", "df.pattern(text)"),
+        ("PATTERN A -> B", "-", "SEQ(A, B)"),
+        ("PATTERN A B+ C", "C", "SEQ(A, B)"),
+        ("PATTERN A WITHIN INTERVAL '10' MINUTE", "INTERVAL", "without INTERVAL and quotes: write 10 minutes"),
+        ("PATTERN A WITHIN '10 minutes'", "'10 minutes'", "without INTERVAL and quotes: write 10 minutes"),
+        ("PATTERN A PARTITION company", "company", "PARTITION BY"),
+        ("PATTERN A OR NOT B", "NOT", "inside SEQ"),
+        ("PATTERN A WHERE A.x = 1 OR A.x = 2 AND [company]", "[", "parentheses"),
+    ],
+)
+def test_what_other_languages_write_is_told_apart(text: str, found: str, hint: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        cet.parse(text)
+    begin, end = caught.value.span or (0, 0)
+    assert text[begin:end] == found
+    assert hint in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_what_joins_cannot_take_is_refused_by_the_name_of_its_query(letters: Any
     many = letters.patterns({**QUERIES, "far": "PATTERN SEQ(A, NOT (SEQ(C, D))+, B)"}, time="t")
     with pytest.raises(UnsupportedQuery, match=r"query 'far': algorithm 'joins' cannot put these trends together"):
         many.trends(algorithm="joins")
-    with pytest.raises(InvalidNode, match="there is no algorithm 'join'"):
+    with pytest.raises(InvalidNode, match="no algorithm 'join'"):
         many.trends(algorithm="join")
     with pytest.raises(InvalidNode, match="what Spark's joins do is not measured"):
         many.explain(of="trends", algorithm="joins", measured=True)

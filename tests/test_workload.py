@@ -18,11 +18,13 @@ from test_engines import STREAMS, Judge, agrees, by_case, judge_of
 import cetdsl as cet
 from cetdsl.errors import (
     AnalysisErrors,
+    CountOverflow,
     InvalidNode,
     ParseError,
     ResolutionError,
     UnknownColumn,
     UnsupportedQuery,
+    recovering,
 )
 from cetdsl.execution.operators import execute
 from cetdsl.pattern.query import Query
@@ -443,8 +445,24 @@ def test_wrong_arguments(figure_4: Any) -> None:
     ):
         with pytest.raises(InvalidNode, match=message):
             figure_4.patterns(queries, time="t", sharing=mode, deviations=deviations)
-    with pytest.raises(ResolutionError, match="no number form 'int'"):
-        figure_4.patterns(queries, time="t").aggregate(number="int")
+    many = figure_4.patterns(queries, time="t")
+    with pytest.raises(InvalidNode, match="no number form 'int'"):
+        many.aggregate(number="int")
+    for arguments, message in (
+        ({"limit": 1}, "limit= is about trends"),
+        ({"columns": ["t"]}, "columns= is about trends"),
+        ({"of": "trends", "number": "double"}, "number='double' is about aggregates"),
+        ({"of": "trends", "number": "int"}, "no number form 'int'"),
+    ):
+        with pytest.raises(InvalidNode, match=message):
+            many.results(**arguments)  # type: ignore[arg-type]
+
+
+def test_an_answer_that_does_not_fit_names_its_query(spark: Any) -> None:
+    df = spark.range(130).selectExpr("CAST(id AS int) AS t", "'B' AS type")
+    many = df.patterns({"huge": "RETURN COUNT(*) PATTERN B+", "fine": "RETURN COUNT(*) PATTERN B"}, time="t")
+    with pytest.raises(CountOverflow, match="in the whole input, of the query 'huge'"), recovering():
+        many.aggregate().collect()
 
 
 @pytest.mark.parametrize("names", [("two", "paired", "one"), ("paired", "one", "two"), ("one", "paired", "two")])
@@ -528,7 +546,7 @@ def test_more_variables_than_a_mask_has_bits_take_more_passes(spark: Any) -> Non
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
-    ({"cost_model": "equation-9"}, "choose one of calibrated, equation-8, equation-7"),
+    ({"cost_model": "cheapest"}, "choose one of calibrated, equation-8, equation-7"),
     ({"cost_model": "equation-8", "sharing": "always"}, 'write sharing="dynamic" or "static", or leave it away'),
 ])  # fmt: skip
 def test_cost_models_that_are_refused(figure_4: Any, arguments: dict[str, str], said: str) -> None:

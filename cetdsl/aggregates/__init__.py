@@ -1,1 +1,1 @@
-"""What is known of each aggregate function, in words that parsers, planners, kernels and Spark all understand."""
+"""Declarations of the aggregate functions, in terms that parsers, planners, kernels and Spark all understand."""

@@ -1,4 +1,4 @@
-"""The aggregate functions. To add one, declare it here: see "Adding an aggregate" in CONTRIBUTING."""
+"""Declares the aggregate functions. To add one, see "Adding an aggregate" in CONTRIBUTING."""
 
 from __future__ import annotations
 

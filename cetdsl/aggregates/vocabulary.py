@@ -1,4 +1,4 @@
-"""The words in which an aggregate function is declared: its input, its buffer, how the buffer grows and what it gives.
+"""The terms that declare an aggregate function: its input, its buffer, how the buffer grows, and the result.
 
 As in Catalyst's ``DeclarativeAggregate``, a function is a value without code of its own. Kernels interpret its updates
 over arrays, ``execution`` interprets them as Spark expressions, and neither knows any function by its name.

@@ -1,4 +1,4 @@
-"""Names and types of a query against a schema. Knows patterns and columns, but neither Spark nor plans."""
+"""Resolves names and types of a query against a schema. Knows patterns and columns, but neither Spark nor plans."""
 
 from __future__ import annotations
 

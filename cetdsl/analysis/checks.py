@@ -1,4 +1,4 @@
-"""What a well-formed query may not say: rules on patterns, predicates, windows and answers, one function each.
+"""Checks of queries: rules on patterns, predicates, windows and answers, one function each.
 
 The functions return errors instead of raising them, so that analysis can report all of a query at once.
 """
@@ -350,9 +350,12 @@ def selection_errors(query: Query) -> Errors:
         return
     known = positive_variables(query.pattern)
     if after.variable not in known:
+        binds = f"it binds {', '.join(known)}"
+        if after.variable.upper() == "NEXT":
+            binds += "; the row behind the first one is TO NEXT ROW"
         yield UnknownVariable(
             f"{write_after_match(after)}: the pattern binds no {after.variable!r}",
-            hint=nearest(after.variable, known, f"it binds {', '.join(known)}"),
+            hint=nearest(after.variable, known, binds),
         )
 
 
@@ -374,7 +377,7 @@ def window_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
 
 
 def length_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
-    """The same of the lengths within the pattern."""
+    """Yields errors for lengths of parts and MAX_GAP that have no fixed size, or another unit than the time column."""
     for word, span in lengths_of(query):
         yield from _span_errors(word, span, time, unit)
 

@@ -1,4 +1,4 @@
-"""Predicates by what they mention: the class decides over which events a predicate speaks."""
+"""Classifies predicates by the variables that they mention: the class says over which events a predicate is tested."""
 
 from __future__ import annotations
 

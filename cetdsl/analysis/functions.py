@@ -1,4 +1,4 @@
-"""Which functions of Spark a query may call: those of one row.
+"""Lists the functions of Spark that a query may call: those that compute a value from one row.
 
 A query text may come from somebody who is not trusted, and a predicate is asked of rows in an order and number of times
 that nobody knows. So a function has to have these properties: it gives the same value whenever it is asked of the same
@@ -144,6 +144,16 @@ REFUSED = {
         json_tuple schema_of_variant_agg session_window variant_explode variant_explode_outer vector_avg vector_sum
         window window_time
     """,
+}
+CONDITIONAL_HINT = (
+    "there is no conditional: join predicates with AND and OR, or compute a column of the DataFrame before asking"
+)
+CAST_HINT = "a cast is a function by the name of its type: int(b.x), date(b.ts)"
+#: How a query says what SQL writes as a function, and Spark has none of that name for columns.
+INSTEAD = {
+    **dict.fromkeys(("if", "iff", "case", "when"), CONDITIONAL_HINT),
+    **dict.fromkeys(("cast", "convert", "try_cast"), CAST_HINT),
+    "div": "write floor(b.x / 2)",
 }
 _ALLOWED = frozenset().union(*ROW_FUNCTIONS.values())
 _REASONS = {name: reason for reason, names in REFUSED.items() for name in names.split()}

@@ -1,4 +1,4 @@
-"""Lengths of time within a pattern, said by predicates on the times of its events."""
+"""Turns limits on the length of a part of a pattern into predicates on the times of its events."""
 
 from __future__ import annotations
 
@@ -185,7 +185,10 @@ class _Limited:
         ]
 
     def _of_each_time(self) -> Iterable[Expr]:
-        """Of a part in a repetition: its two events are neighbours each time, and of no two times in this order."""
+        """Returns the predicates of a part in a repetition, whose two events are neighbours in each iteration.
+
+        Events of two iterations are never neighbours in this order.
+        """
         bound = [node for node in self.part.children or (self.part,) if not isinstance(node, Not)]
         names = list(dict.fromkeys(node.variable for node in bound if isinstance(node, Event)))
         if len(names) != len(bound) or len(bound) > 2 or not isinstance(self.part, (Seq, Event)):

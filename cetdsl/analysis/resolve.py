@@ -1,4 +1,4 @@
-"""A query against the columns of a DataFrame: every name found, every error reported at once."""
+"""Resolves a query against the columns of a DataFrame: finds every name, and reports every error at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from cetdsl.analysis import checks
-from cetdsl.analysis.functions import function_errors
+from cetdsl.analysis.functions import INSTEAD, function_errors
 from cetdsl.analysis.lengths import as_predicates, has_lengths, unlimited
 from cetdsl.analysis.types import TypeCheck, category, is_integer, is_orderable
 from cetdsl.errors import (
@@ -70,8 +70,8 @@ class Binding:
     a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
     event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``. ``sort`` says who sorts the events of a task.
     ``watermarks`` are those of a stream: their delays in microseconds, by column. They are None for what is no stream.
-    ``computed`` names the columns that queries compute: no answer shows them among those of an event. ``state`` says
-    how a stream is to keep its events.
+    ``computed`` are the columns that queries compute: no answer shows them among those of an event. ``state`` says how
+    a stream is to keep its events.
     """
 
     time: str | None = None
@@ -80,7 +80,7 @@ class Binding:
     on_null_time: str = attrs.field(default="error", validator=_check_on_null_time)
     sort: AskedSort = AS_USUAL
     watermarks: Mapping[str, int] | None = None
-    computed: tuple[str, ...] = ()
+    computed: tuple[Computed, ...] = ()
     state: keeping.AskedState = keeping.AS_USUAL
 
 
@@ -111,6 +111,8 @@ class ResolvedQuery:
         How a stream is to keep its events.
     by_bucket : bool
         Whether the trends of a span are told apart by the time bucket in which they start.
+    computed : tuple of Computed
+        The columns that queries have computed of those of an event.
     """
 
     query: Query
@@ -128,6 +130,7 @@ class ResolvedQuery:
     emit: str = FINAL
     state: keeping.AskedState = keeping.AS_USUAL
     by_bucket: bool = False
+    computed: tuple[Computed, ...] = ()
 
     @property
     def is_stream(self) -> bool:
@@ -234,6 +237,7 @@ class _Analysis:
             sort=self.binding.sort,
             watermark=None if watermarks is None else watermarks[time.name],
             state=self.binding.state,
+            computed=self.binding.computed,
             event_columns=tuple(field.name for field in self.event_fields()),
         )
 
@@ -286,7 +290,8 @@ class _Analysis:
 
     def event_fields(self) -> tuple[Field, ...]:
         """The columns that no query has computed."""
-        return tuple(field for field in self.schema.fields if field.name not in self.binding.computed)
+        computed = {item.name for item in self.binding.computed}
+        return tuple(field for field in self.schema.fields if field.name not in computed)
 
     def time_column(self) -> Field | None:
         if self.binding.time is None:
@@ -448,7 +453,10 @@ class _Analysis:
         missing = [name for name in calls if not (known(name) if callable(known) else name in known)]
         otherwise = "a query calls functions of pyspark.sql.functions"
         unknown = (
-            UnknownFunction(f"no function {name!r} in pyspark.sql.functions", hint=nearest(name, names, otherwise))
+            UnknownFunction(
+                f"no function {name!r} in pyspark.sql.functions",
+                hint=INSTEAD.get(name.lower()) or nearest(name, names, otherwise),
+            )
             for name in missing
         )
         return self.note(unknown, within)

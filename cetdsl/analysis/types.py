@@ -1,4 +1,4 @@
-"""Types of terms, as Spark's simple strings, and the errors that they show before anything runs.
+"""Finds the types of terms, as Spark's simple strings, and type errors before anything runs.
 
 An unknown type (None) never causes an error: Spark itself judges what is not known here.
 """
@@ -180,13 +180,13 @@ class TypeCheck:
         if expr.op in ARITHMETIC:
             return self._arithmetic(expr)
         if expr.op in COMPARISONS:
-            self._compare(expr.left, expr.right)
+            self._compare(expr.left, expr.right, in_order=expr.op not in ("=", "!="))
         else:
             self.require_boolean(expr.left, "the operand")
             self.require_boolean(expr.right, "the operand")
         return "boolean"
 
-    def _compare(self, left: Expr, right: Expr) -> None:
+    def _compare(self, left: Expr, right: Expr, in_order: bool = False) -> None:
         types = self.infer(left), self.infer(right)
         for side, type_ in zip((left, right), types, strict=True):
             if not is_orderable(type_):
@@ -200,8 +200,13 @@ class TypeCheck:
             return
         message = f"cannot compare {quote(left)} ({types[0]}) with {quote(right)} ({types[1]})"
         if set(kinds) == {"string", "number"} and any(literal):
-            quoted = literal[kinds.index("string")]
-            self._wrong(message, "write the number without quotes" if quoted else "write the number in quotes")
+            if literal[kinds.index("string")]:
+                hint = "write the number without quotes"
+            elif in_order:
+                hint = "cast the column to a number before asking; in quotes the number is a text, and '9' > '10'"
+            else:
+                hint = "write the number in quotes"
+            self._wrong(message, hint)
         else:
             of_length = "interval" in kinds and "number" in kinds
             self._wrong(message, LENGTHS_HINT if of_length else "cast one of the columns before asking")

@@ -1,4 +1,4 @@
-"""What planning computes and a kernel computes again for each slice of a stream: one text for both.
+"""The arithmetic of planning, shared by the planner and by kernels that plan again at each slice of a stream.
 
 Python runs these functions as they stand here, and the kernels compile the same text. So each of them is whole by
 itself: it calls nothing of this package, and takes numbers and arrays only.

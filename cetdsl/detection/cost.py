@@ -1,4 +1,4 @@
-"""What a plan costs: the expected number of partial matches of each step of an order, and of each node of a tree.
+"""The cost of a plan: the expected number of partial matches of each step of an order, and of each node of a tree.
 
 The number depends only on which variables are bound, not on how they came together. So it is a function of a mask:
 

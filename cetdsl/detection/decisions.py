@@ -14,7 +14,7 @@ from cetdsl.detection.generators import Block, Generated, plan_shape
 from cetdsl.detection.invariants import Condition, Recorder, tightest
 from cetdsl.detection.plans import Plan
 from cetdsl.detection.watching import Watch, Watched
-from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
+from cetdsl.errors import InvalidNode, check_choice, is_one_of, shown
 
 METHODS = ("static", "unconditional", "threshold", "invariants")
 
@@ -77,10 +77,7 @@ def given_adaptation(
     cetdsl.errors.InvalidNode: the distance d is -1, which is negative
       hint: write a number from 0 up, "average" or "meta"
     """
-    if not is_one_of(method, METHODS):
-        known = f"write one of {', '.join(map(repr, METHODS))}"
-        hint = nearest(method, METHODS, known) if isinstance(method, str) else known
-        raise InvalidNode(f"there is no adaptation {shown(method)}", hint=hint)
+    check_choice("adaptation", method, METHODS)
     for value, what, owner in (
         (threshold, "the threshold t", "threshold"),
         (distance, "the distance d", "invariants"),
@@ -107,7 +104,7 @@ def given_adaptation(
 
 
 class Decision:
-    """Never plans anew. The other decision functions are made of this one."""
+    """The base of the decision functions; by itself it never plans anew."""
 
     #: Whether it looks at statistics at all.
     idle = True

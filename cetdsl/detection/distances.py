@@ -65,7 +65,7 @@ class Distances:
         return gain > 0
 
     def fresh(self) -> Distances:
-        """Returns what this knows now for another key, whose data will tell it other things."""
+        """Returns a copy for another key, which learns from the data of that key."""
         return copy(self)
 
 

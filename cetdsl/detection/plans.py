@@ -1,4 +1,4 @@
-"""What a plan is asked for, and the two kinds of plans: orders and trees.
+"""The problem that a plan is chosen for, and the two kinds of plans: orders and trees.
 
 Variables are named by their *positions* in one conjunctive branch of a pattern. A set of variables is a whole number
 whose bit ``i`` says whether variable ``i`` is in it; such a number is called a *mask* here.

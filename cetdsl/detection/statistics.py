@@ -1,4 +1,4 @@
-"""What is known of the events: how many come per unit of time, and how many of their pairs go together.
+"""Statistics of the events: how many come per unit of time, and what share of their pairs satisfies the predicates.
 
 Statistics are kept by the names of variables, apart from any query, so that several patterns may share them.
 """

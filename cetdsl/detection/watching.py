@@ -1,4 +1,4 @@
-"""What a decision function looks at after each slice, as arrays: a kernel passes over the slices that change nothing.
+"""The values that a decision function compares after each slice, as arrays, so that kernels can pass over slices.
 
 Python decides: whether an invariant is violated, and what follows from it, is said by the decision function alone. What
 is here tells a kernel enough to know that a slice cannot matter. Expected numbers of partial matches are products, so a

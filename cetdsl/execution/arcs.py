@@ -50,7 +50,10 @@ class Arcs:
         self._edges = edges
 
     def side(self, nodes: DataFrame) -> DataFrame:
-        """Returns those of some nodes that follow others, once for each of these, ``x``; each round needs them."""
+        """Returns the given nodes joined with their incoming edges, one row per edge, checkpointed for all rounds.
+
+        The column ``x`` of a row is the node that the edge comes from.
+        """
         return self._ends(nodes).localCheckpoint()
 
     def _ends(self, nodes: DataFrame) -> DataFrame:

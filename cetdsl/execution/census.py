@@ -1,4 +1,4 @@
-"""Numbers of single events, taken in one pass: how many meet a condition, between which values a column lies."""
+"""Takes statistics of single events in one pass: the numbers that meet conditions, and the ranges of columns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _NOTHING = Compiled(Automaton((), (), (), (), ()), (), Machine((), (), (), ()), 
 class Measure:
     """What is to be told of a term over single events, of those ``among`` which all conditions hold.
 
-    A condition is evaluated only where those before it hold, as one that guards another must come first.
+    Rows without a time are no events. A condition is evaluated only where those before it hold, as one that guards
+    another must come first.
     """
 
     what: str
@@ -55,6 +56,11 @@ class Totals:
     no_time: int
     first: int | None
     last: int | None
+
+    @property
+    def events(self) -> int:
+        """The rows that have a time."""
+        return self.rows - self.no_time
 
 
 class Census:
@@ -83,17 +89,20 @@ class Census:
         term = self._frame.row_column(measure.term)
         if measure.what == NULL:
             term = term.isNull()
-        return _MEASURES[measure.what](self._among(measure.among, term))
+        told = _MEASURES[measure.what](self._among(measure.among, term))
+        # NULL is a value of a key, which the function of Spark leaves out.
+        return told if measure.what != DISTINCT else told + F.bool_or(term.isNull()).cast("int")
 
     def _among(self, conditions: tuple[Expr, ...], term: Column) -> Column:
         for condition in reversed(conditions):
             term = F.when(self._frame.row_column(condition), term)
-        return term
+        return F.when(self._frame.time.isNotNull(), term)
 
     def values(self, term: Expr, most: int) -> list[tuple[Any, int]]:
         """The values of a term that are not NULL, and how often each occurs; the most frequent ones, so many."""
         value = self._frame.row_column(term)
-        counted = self._frame.frame.select(value.alias("value")).filter("value IS NOT NULL").groupBy("value").count()
+        events = self._frame.frame.filter(self._frame.time.isNotNull())
+        counted = events.select(value.alias("value")).filter("value IS NOT NULL").groupBy("value").count()
         with recovering():
             rows = counted.orderBy(F.desc("count"), "value").limit(most).collect()
         return [(row["value"], int(row["count"])) for row in rows]

@@ -1,4 +1,4 @@
-"""Asks Spark whether what is given as Spark columns is computed of one row, and always the same; runs no job."""
+"""Checks by Spark's plans that conditions given as Spark columns depend on one row, and always alike; runs no job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How trends were put together, as DataFrames: plans, decisions, statistics, and partial matches."""
+"""Reports how trends were put together, as DataFrames: plans, decisions, statistics, and partial matches."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
             assert isinstance(panes, BuildPanes), panes
             keys = [field.simpleString() for field in rows.frame.key_fields(KEY, plan.source.keys)]
             asked = keys, panes.compiled.variables, panes.values, panes.spec.query, panes.spec.answer
-            return rows.now(gathered_panes(rows.data, plan.source.windowing, asked))
+            return rows.now(gathered_panes(rows.data, plan.source, asked))
         by = numbered(KEY, len(plan.source.keys))
         return rows.now(exchange(rows.data, by, [*by, TIME, *([FIRST] if needed.in_stretches else [])]))
     assert isinstance(needed, RowsInOrder), needed

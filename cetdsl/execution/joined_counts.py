@@ -1,4 +1,4 @@
-"""Paths of one large key counted and drawn by Spark's joins: a number per event, and no path that is not drawn."""
+"""Counts and draws paths of one large key by Spark's joins: it keeps a number per event, and lists drawn paths only."""
 
 from __future__ import annotations
 

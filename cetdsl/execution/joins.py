@@ -126,7 +126,7 @@ class JoinedGraph:
 
     @cached_property
     def cells(self) -> list[Cells]:
-        """Those of each transition, over the nodes that lie on a trend."""
+        """The :class:`Cells` of each transition, over the nodes that lie on a trend."""
         return self._cells_of[1]
 
     @cached_property

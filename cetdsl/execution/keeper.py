@@ -10,7 +10,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from cetdsl.execution.states import STATE_VERSION
 
-#: How the meaning begins of events that are kept whole: what state holds of them is told where it does not fit.
+#: Prefix of the stored meaning where all events are kept (``keep=``); the rest names their columns, for the error that
+#: is raised where they do not fit.
 WHOLE = "all events"
 #: Bytes of parcels that are given at once, about.
 _GIVEN_BYTES = 8 << 20
@@ -19,7 +20,7 @@ _MERGED_BYTES = 8 << 10
 
 
 def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
-    """Returns what keeps parcels until their time buckets are closed.
+    """Returns the stateful processor that keeps parcels until their time buckets are closed.
 
     Rows are those of one share of the keys: ``bucket``, a time bucket that is open; ``first``, from which on a parcel
     is needed; and ``body``, the parcel, in the row of the last bucket that needs it. A bucket is closed when the
@@ -36,15 +37,18 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
     meaning = f"{STATE_VERSION} {meaning}"
 
     def expiry(bucket: int) -> int:
-        """The millisecond that the watermark is to pass."""
-        return -(-(bucket * cut + end) // 1000) - 1
+        """The first millisecond that is no part of a bucket: a timer expires when the watermark reaches it."""
+        return -(-(bucket * cut + end) // 1000)
 
     def first_after(milliseconds: int) -> int:
         """The first bucket that ends after a millisecond."""
         return (milliseconds * 1000 - end) // cut + 1
 
     class Keeper(StatefulProcessor):
-        """One is made for each task of a micro-batch; each access to state asks the JVM over a socket."""
+        """Stateful processor: keeps parcels per share, and emits them by event-time timers.
+
+        Each task of a micro-batch makes one. Each access to state asks the JVM over a socket.
+        """
 
         def init(self, handle: Any) -> None:
             self.handle = handle
@@ -91,7 +95,7 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
             # Timers expire in order: the first one of a share stands for all of its buckets that the watermark has
             # closed, so that their parcels are given once for all of them. Another one waits for the next bucket.
-            closed = first_after(expiredTimerInfo.getExpiryTimeInMs())
+            closed = first_after(expiredTimerInfo.getExpiryTimeInMs() - 1)
             if closed < self.open.get(key, closed):
                 return
             self.refuse_others()

@@ -1,4 +1,4 @@
-"""Joins rows with events, or with other rows, of their key, of their window, and of near times."""
+"""Joins rows with events, or with other rows, of the same key, the same window, and near times."""
 
 from __future__ import annotations
 

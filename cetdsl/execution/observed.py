@@ -1,4 +1,4 @@
-"""What Spark is to observe of a stream, beside its own figures: metrics of each micro-batch's progress.
+"""Metrics that Spark observes of a stream, beside its own: they are reported with each micro-batch's progress.
 
 Each observation has a name of its own, as Spark wants it, which begins with what it tells.
 """

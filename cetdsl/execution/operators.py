@@ -38,7 +38,7 @@ class Rows:
         return self.told
 
     def now(self, data: DataFrame) -> Rows:
-        """Returns other rows, of the same events."""
+        """Returns a copy with other data."""
         return attrs.evolve(self, data=data)
 
     def mapped(self, plan: Operator, told: Any, schema: StructType) -> Rows:

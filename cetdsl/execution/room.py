@@ -1,4 +1,4 @@
-"""Whether a group is beyond what one task can hold, where Spark is told what that is."""
+"""Finds whether a group has more events than one task can hold, where Spark limits a worker's memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What the state of a stream holds is told with it, so that another query never reads it as its own."""
+"""Tags streaming state with a digest of its meaning, so that another query's checkpoint is refused."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from hashlib import sha256
 from itertools import count
 
@@ -15,10 +17,32 @@ from cetdsl.execution.expressions import raised
 STATE_VERSION = 5
 #: Types by whose values Spark cannot tell groups apart.
 _WITHOUT_EQUALITY = ("map<", "variant", "interval")
+#: Parameters of a lambda function in the text of a column: before an arrow, or behind the function on Spark Connect.
+_PARAMETERS = re.compile(r"((?:\w+_[0-9]+, )*\w+_[0-9]+)\)? ->|((?:, \w+_[0-9]+)+)\)")
 #: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of
 #: events that are equal in all else, as the sides of an AND may be, Spark takes them for one, and never closes the
 #: second. Checkpoints do not know the name.
 NAMES = count()
+
+
+def without_numbers(text: str, columns: Collection[str]) -> str:
+    """Returns a text with Spark columns, in which parameters of lambda functions are numbered anew.
+
+    Spark numbers them by process, so that the same query would have another meaning in each.
+
+    Examples
+    --------
+    >>> without_numbers("exists(a, x_7 -> =(x_7, y_3))", ["a", "y_3"])
+    'exists(a, x_0 -> =(x_0, y_3))'
+    >>> without_numbers("exists(a, LambdaFunction(>(x_12, 3), x_12))", ["a"])
+    'exists(a, LambdaFunction(>(x_0, 3), x_0))'
+    """
+    listed = _PARAMETERS.findall(text) if "->" in text or "LambdaFunction(" in text else []
+    names = [name for found in listed for part in found for name in re.findall(r"\w+", part)]
+    numbers = {name: place for place, name in enumerate(dict.fromkeys(names)) if name not in columns}
+    return re.sub(
+        r"\b(\w+)_[0-9]+\b", lambda found: f"{found[1]}_{numbers[found[0]]}" if found[0] in numbers else found[0], text
+    )
 
 
 def of_same_meaning(rows: Column, meaning: str) -> Column:

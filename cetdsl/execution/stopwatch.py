@@ -1,4 +1,4 @@
-"""What each operator of a physical plan gives and takes: the plan is run as far as each of them."""
+"""Measures the rows and the seconds of each operator of a physical plan, by running the plan as far as each of them."""
 
 from __future__ import annotations
 

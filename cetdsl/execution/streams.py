@@ -18,7 +18,7 @@ from cetdsl.execution.expressions import raised
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.live_events import buckets_of, given_by_window, kept_by_window, kept_once
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
-from cetdsl.execution.states import NAMES, given_once, of_same_meaning
+from cetdsl.execution.states import NAMES, given_once, of_same_meaning, without_numbers
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.kernel import KernelQuery
@@ -27,6 +27,7 @@ from cetdsl.ir.operators import RowsInOrder
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.sorting import OrderKey, RowOrder
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The column of Spark's window that closes a time bucket.
@@ -75,13 +76,15 @@ def gathered_parcels(
 def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: DataFrame, asked: object) -> str:
     """Returns what tells kept events from those of another query, as a text."""
     source, compiled = frame.source, frame.compiled
-    return repr(
+    keys = (*source.keys, *source.computed)
+    meaning = repr(
         (
-            (source.keys, source.time, source.tie_break, query.windowing, query.looks_back),
+            (keys, source.time, source.tie_break, query.windowing, query.looks_back),
             (compiled.variables, compiled.codes, compiled.lists, layout.columns, layout.encoding, asked),
             rows.schema.simpleString(),
         )
     )
+    return without_numbers(meaning, source.schema.names)
 
 
 def packed_panes(windowing: Windowing, shares: int, time: int) -> ParcelSpec:
@@ -93,12 +96,13 @@ def packed_panes(windowing: Windowing, shares: int, time: int) -> ParcelSpec:
     return ParcelSpec(share_numbers(shares), by_share=True, left_out=1, buckets=buckets, by_window=True)
 
 
-def gathered_panes(panes: DataFrame, windowing: Windowing, asked: object) -> DataFrame:
+def gathered_panes(panes: DataFrame, source: Source, asked: object) -> DataFrame:
     """Returns parcels of panes once for each of their windows, once the watermark has passed the window's end.
 
     A worker has packed the panes, out of events that were gathered by pane. What the panes tell is what is ``asked``.
     """
-    return given_by_window(panes, _buckets_of_panes(windowing), repr((windowing, asked)))
+    meaning = without_numbers(repr((source.windowing, asked, *source.computed)), source.schema.names)
+    return given_by_window(panes, _buckets_of_panes(source.windowing), meaning)
 
 
 def _buckets_of_panes(windowing: Windowing, time: int = 0) -> BucketsOfTime:

@@ -1,4 +1,4 @@
-"""Tells the answers of stretches from the keys that have none, and selects the events of these."""
+"""Separates the keys that stretches answer from those that they do not, and selects the events of the latter."""
 
 from __future__ import annotations
 

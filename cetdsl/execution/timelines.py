@@ -1,4 +1,4 @@
-"""Trends as they are drawn over time: in order, with texts for what their events hold."""
+"""Prepares trends for a timeline: in order, with the values of their events as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which times events may have: those that, with all of their windows, can be expressed."""
+"""Checks the times of events: each time must be representable, and so must be the bounds of its windows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from cetdsl.ir.windowing import (
 _DAY = 86_400_000_000
 
 
-def refuse_null_time(source: Source, kind: str = "boolean") -> Column:
+def refuse_null_time(source: Source) -> Column:
     """Raises in a row whose time is NULL."""
-    return raised(NullTime, f"the time column {source.time!r} is NULL in a row", hint=NULL_TIME_ADVICE, kind=kind)
+    return raised(NullTime, f"the time column {source.time!r} is NULL in a row", hint=NULL_TIME_ADVICE, kind="boolean")
 
 
 def refuse_times(column: str, kind: str, source: Source) -> Column | None:

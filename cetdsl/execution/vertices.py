@@ -1,4 +1,4 @@
-"""The parts of a graph as the kernel gives them, task by task.
+"""Turns the parts of a graph that the kernel gives, task by task, into DataFrames.
 
 A graph's builder gives its parts as DataFrames with the columns below. K stands for all key columns ``k0``, ``k1``, ...
 and the column ``window``, if windows slide; V for the values of equalities.

@@ -1,4 +1,4 @@
-"""In how many ways paths lead to an event: exact numbers, doubles or logarithms, added up by Spark."""
+"""Counts the paths that lead to each event: exact numbers, doubles or logarithms, added up by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that travel to the Python workers.
+"""The functions that Spark ships to its Python workers.
 
 They are pickled by value and import cetdsl only when they run, so that an executor without cetdsl or Numba says what
 to install instead of failing while it unpickles.

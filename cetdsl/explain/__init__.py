@@ -1,4 +1,4 @@
-"""What a query means and how it runs: views as data first, then as text, DOT and HTML."""
+"""Explains the meaning of a query and how it runs: views as data first, then as text, DOT and HTML."""
 
 from cetdsl.explain.automata import draw_automaton as draw_automaton
 from cetdsl.explain.stages import Explanation as Explanation

@@ -1,4 +1,4 @@
-"""An aggregation plan for the eye: its clusters, of which large ones fold."""
+"""Views of an aggregation plan: its clusters, of which large ones are folded."""
 
 from __future__ import annotations
 

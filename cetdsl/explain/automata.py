@@ -72,18 +72,18 @@ def state_labels(automaton: Automaton) -> list[str]:
     return labels
 
 
-def draw_automaton(pattern: Pattern, adjacent_predicates: Iterable[Expr] = (), title: str = "") -> str:
+def draw_automaton(pattern: Pattern, adjacent_predicates: Iterable[Expr] = ()) -> str:
     """A picture of a pattern's automaton as an ``<svg>`` element; neither Graphviz nor a network is needed.
 
     Predicates between neighbours are shown on the arrows that they restrict. The title, for screen readers, is the
-    pattern's text by default.
+    pattern's text.
 
     Examples
     --------
     >>> draw_automaton(Seq((Event("A"), Repeat(Event("B")))))[:4]
     '<svg'
     """
-    return automaton_svg(automaton_view(build_automaton(pattern), adjacent_predicates, title or short_pattern(pattern)))
+    return automaton_svg(automaton_view(build_automaton(pattern), adjacent_predicates, short_pattern(pattern)))
 
 
 def short_pattern(pattern: Pattern) -> str:

@@ -1,4 +1,4 @@
-"""What a diagnosis found, as views: sentences and tables."""
+"""Views of a diagnosis: sentences and tables."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _UNITS = (
 
 
 def amount(length: int, unit: str) -> str:
-    """A length of time in its two largest units, or in ticks.
+    """A length of time in units of time, or in ticks.
 
     Examples
     --------
-    >>> amount(680_000_000, "microsecond"), amount(90_061_000_000, "microsecond"), amount(17, "tick")
-    ('11 min 20 s', '1 d 1 h', '17')
+    >>> amount(680_000_000, "microsecond"), amount(86_400_000_007, "microsecond"), amount(17, "tick")
+    ('11 min 20 s', '1 d 7 us', '17')
     """
     if unit == "tick" or length <= 0:
         return f"{length:,}"
@@ -35,9 +35,7 @@ def amount(length: int, unit: str) -> str:
         whole, length = divmod(length, MICROSECONDS[name])
         if whole:
             parts.append(f"{whole} {short}")
-        elif parts:
-            break
-    return " ".join(parts[:2])
+    return " ".join(parts)
 
 
 def count_text(count: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Views as DOT source for Graphviz; the package and the program are only needed to draw it."""
+"""Writes views as DOT source for Graphviz; the package and the program are only needed to draw it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views as a web page that needs nothing but itself."""
+"""Writes views as a web page without external files."""
 
 from __future__ import annotations
 

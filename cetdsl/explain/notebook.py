@@ -1,4 +1,4 @@
-"""What notebooks show of queries, bound to events or not, of workloads and of graphs. Nothing of it runs a job."""
+"""The HTML that notebooks show for queries, bound to events or not, for workloads and for graphs. It runs no job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A physical plan as views: what it does, its cost in words, and the automata that it walks."""
+"""Views of a physical plan: its operators, their costs in words, and the automata that they walk."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import ResolutionError, is_one_of, nearest, shown
+from cetdsl.errors import check_choice
 from cetdsl.execution.stopwatch import Taken
 from cetdsl.explain.automata import pattern_view
 from cetdsl.explain.graphviz import dot_of
@@ -117,7 +117,10 @@ def explain_query(
     taken: Callable[[Decision], Mapping[int, Taken]] | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> Explanation:
-    """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey, and to measure.
+    """Explains one stage of a query, or all of :data:`STAGES`.
+
+    Spark jobs run for a survey and to measure. They may also run where a callable makes a plan out of the events: by a
+    sample of them, by counting those of each group, or by joins.
 
     The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
     stage: the ``decision`` on aggregates, the answer's ``dataframe`` for "spark", how trends and complete trends are
@@ -182,18 +185,13 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
     >>> stages_of("fysical")
     Traceback (most recent call last):
         ...
-    cetdsl.errors.ResolutionError: no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, trends,
-    complete, matches, survey
+    cetdsl.errors.InvalidNode: no stage 'fysical'
       hint: did you mean 'physical'?
     """
     if stage is None:
         return STAGES
     known = (*STAGES, *ON_REQUEST)
-    if not is_one_of(stage, known):
-        raise ResolutionError(
-            f"no stage {shown(stage)}; there are {', '.join(known)}",
-            hint=nearest(shown(stage), known, "leave the stage out to see the first five"),
-        )
+    check_choice("stage", stage, known, f"choose one of {', '.join(known)}, or leave it out to see the first five")
     return (stage,)
 
 

@@ -1,4 +1,4 @@
-"""Views drawn by ourselves: small graphs, as SVG without scripts, fonts or links."""
+"""Draws views of small graphs as SVG without scripts, fonts or links."""
 
 from __future__ import annotations
 

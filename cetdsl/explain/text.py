@@ -1,4 +1,4 @@
-"""Views as text, in ASCII so that any terminal can print them."""
+"""Writes views as text, in ASCII so that any terminal can print them."""
 
 from __future__ import annotations
 

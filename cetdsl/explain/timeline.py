@@ -1,4 +1,4 @@
-"""Trends over time: what is drawn of each, and the figure of Plotly that shows them."""
+"""Timelines of trends: the data of each trend, and the figure of Plotly that shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trends of a workload for the eye: its passes, the plan that they follow, and the work of each vertex."""
+"""Views of the trends of a workload: its passes, the plan that they follow, and the work of each vertex."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views: what there is to show, as data. Text, DOT and HTML are made of it by renderers that know nothing else."""
+"""Views: the content of an explanation, as data. Text, DOT and HTML are rendered from views alone."""
 
 from __future__ import annotations
 

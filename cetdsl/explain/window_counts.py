@@ -1,4 +1,4 @@
-"""How many trends each window has: what is drawn, and the figure of Plotly that shows it."""
+"""Counts of trends by window: the data, and the figure of Plotly that shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workload for the eye: its passes, its sharable sets, and their merged templates."""
+"""Views of a workload: its passes, its sharable sets, and their merged templates."""
 
 from __future__ import annotations
 

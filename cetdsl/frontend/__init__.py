@@ -1,1 +1,1 @@
-"""What users write: the SASE-like text form, and fluent terms and patterns. Both build the same nodes."""
+"""The user interface: the SASE-like text form, and fluent terms and patterns. Both build the same nodes."""

@@ -1,4 +1,4 @@
-"""``aggregation_plan(queries)``: what many queries share, without any DataFrame."""
+"""``aggregation_plan(queries)``: plans which sub-patterns many queries share; needs no DataFrame."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from cetdsl.detection.statistics import Statistics, given_statistics
-from cetdsl.errors import InvalidNode, is_one_of, shown
+from cetdsl.errors import InvalidNode, check_choice, shown
 from cetdsl.explain import Explanation
 from cetdsl.explain.aggregation import plan_view
 from cetdsl.frontend.workload import check_deadline, named_queries
@@ -197,8 +197,7 @@ def aggregation_plan(
         r
     """
     named = named_queries(queries, parameters or {})
-    if not is_one_of(algorithm, ALGORITHMS):
-        raise InvalidNode(f"no algorithm {shown(algorithm)}", hint=f"choose one of {', '.join(ALGORITHMS)}")
+    check_choice("algorithm", algorithm, ALGORITHMS)
     if not _is_number(least_alike) or not 0 <= least_alike <= 1:
         raise InvalidNode(f"least_alike is a share from 0 to 1, not {shown(least_alike)}")
     _require_count(most_neighbours, "most_neighbours")

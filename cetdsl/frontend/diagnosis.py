@@ -1,4 +1,4 @@
-"""``bound.diagnose()``: which demand of a query no trend meets, by counting the trends of queries that demand less."""
+"""``bound.diagnose()``: finds demands that rule out all trends, by counting trends of queries that demand less."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ from cetdsl.frontend.variant_counts import VariantCounts
 from cetdsl.pattern.expressions import (
     Attribute,
     Binary,
+    Call,
     Expr,
     Literal,
     Role,
     SparkColumn,
+    Unary,
     aggregates,
     attributes,
     conjuncts,
     variables,
 )
 from cetdsl.pattern.nodes import And, Event, Or, events
-from cetdsl.pattern.properties import positive_variables
+from cetdsl.pattern.properties import binds_at_least_one, positive_variables
 from cetdsl.pattern.query import ANY, Query, Window
 from cetdsl.pattern.spans import Span
-from cetdsl.pattern.text import quote, quote_name, quote_text
+from cetdsl.pattern.text import COMPARISON, LEVELS, quote, quote_name, quote_text
 from cetdsl.pattern.variants import KEY, WINDOW, Demand, cumulated, demands_of, exchanged_orders, steps_of, without
 from cetdsl.planning.planner import plan_trends
 from cetdsl.planning.strategies.request import source_of
@@ -230,6 +232,11 @@ class _Test:
         """The columns that the condition speaks of."""
         return list(dict.fromkeys(attributes(self.condition)))
 
+    @property
+    def anywhere(self) -> Measure:
+        """In how many rows the condition holds, whether those before it hold or not."""
+        return Measure(HOLDS, self.condition)
+
     def of(self, what: str, column: Attribute) -> Measure:
         """A measure of a column, among the events that meet the conditions before."""
         return Measure(what, column, self.before)
@@ -265,7 +272,7 @@ class _Diagnosing:
                     measures += [test.of(LEAST, column), test.of(GREATEST, column)]
             text = _text_sought(test.condition)
             if text is not None:
-                measures += [Measure(HOLDS, one) for one in self._elsewhere(*text)]
+                measures += [test.anywhere, *(Measure(HOLDS, one) for one in self._elsewhere(*text))]
         measures += [self._null_of(column) for part in self._relations() for column in attributes(part)]
         return self.census.take(list(dict.fromkeys(measures)))
 
@@ -292,7 +299,7 @@ class _Diagnosing:
         return next((tests for event, tests in self.tests.items() if event.variable == column.variable), [])
 
     def _events_of(self, tests: Sequence[_Test]) -> int:
-        return int(self.measured[tests[-1].holds] or 0) if tests else self.totals.rows
+        return int(self.measured[tests[-1].holds] or 0) if tests else self.totals.events
 
     def variable_findings(self) -> tuple[VariableFinding, ...]:
         found = []
@@ -305,20 +312,28 @@ class _Diagnosing:
     def _why_none(self, tests: Sequence[_Test]) -> str:
         if not self.totals.rows:
             return "there are no rows"
+        if not self.totals.events:
+            return "no row has a time"
         place, test = next((k, test) for k, test in enumerate(tests) if not self.measured[test.holds])
         asked = self._events_of(tests[:place])
         met = f" with {' AND '.join(map(quote, test.before))}" if test.before else ""
-        empty = [column.name for column in test.columns if self.measured[test.of(NULL, column)] == asked]
-        if empty:
-            return f"{quote_name(empty[0])} is NULL in all {asked:,} rows{met}"
+        every = f"{_all(asked, 'row')}{met}"
+        empty = [column for column in test.columns if self.measured[test.of(NULL, column)] == asked]
+        deciding = [column.name for column in empty if column in _compared(test.condition)]
+        if deciding:
+            return f"{quote_name(deciding[0])} is NULL in {every}"
+        none = f"none of the {_counted(asked, 'row')}{met} has {quote(test.condition)}"
         text = _text_sought(test.condition)
         if text is not None:
-            return self._why_no_text(*text)
+            elsewhere = self.measured[test.anywhere]
+            return f"{none}, which {_counted(elsewhere, 'other')} have" if elsewhere else self._why_no_text(*text)
         ranges = [self._range(test, column) for column in test.columns if self._is_on_a_scale(column)]
-        return "; ".join([f"none of the {asked:,} rows{met} has {quote(test.condition)}", *ranges])
+        return "; ".join([none, *ranges])
 
     def _range(self, test: _Test, column: Attribute) -> str:
         least, greatest = (self.measured[test.of(what, column)] for what in (LEAST, GREATEST))
+        if least is None:
+            return f"{quote_name(column.name)} is NULL in them"
         return f"{quote_name(column.name)} lies between {least} and {greatest}"
 
     def _why_no_text(self, column: str, text: str) -> str:
@@ -326,12 +341,12 @@ class _Diagnosing:
         values = self.census.values(Attribute(None, column), _VALUES)
         close = _closest(text, [value for value, _ in values])
         if close is not None:
-            return f"{said}; {quote_text(close)} occurs {_times(dict(values)[close])}"
+            return f"{said}; {quote_text(close)} occurs {_counted(dict(values)[close], 'time')}"
         for other in self._elsewhere(column, text):
             times = self.measured[Measure(HOLDS, other)]
             if times:
                 name = attributes(other)[0].name
-                return f"{said}; the column {quote_name(name)} has it {_times(times)}"
+                return f"{said}; the column {quote_name(name)} has it {_counted(times, 'time')}"
         frequent = ", ".join(f"{quote_text(value)} ({times:,})" for value, times in values[:5])
         return f"{said}; its most frequent values are {frequent}" if values else f"{said}; it is NULL in all rows"
 
@@ -455,20 +470,27 @@ class _Diagnosing:
         return causes or [self._where_it_ends(asking, told)], misses
 
     def _always_null(self, part: Expr) -> list[str]:
-        for column in attributes(part):
+        """Why a predicate holds in no trend, if it compares a column that is NULL in all events that it may be of."""
+        pattern = self.resolved.query.pattern
+        for column in _compared(part):
+            # Where a trend may bind no such event, or has no neighbour, the predicate holds: nothing is compared.
+            always = column.variable in positive_variables(pattern) and binds_at_least_one(pattern, column.variable)
             bound = self._events_of(self._tests_of(column))
-            if bound and self.measured[self._null_of(column)] == bound:
-                where = f"all {bound:,} events that {column.variable} can bind"
+            if always and bound and self.measured[self._null_of(column)] == bound:
+                where = f"{_all(bound, 'event')} that {column.variable} can bind"
                 return [f"{quote(part)} never holds: {quote_name(column.name)} is NULL in {where}"]
         return []
 
     def _about(self, demand: Demand, asking: _Asking, query: Query) -> tuple[str, Query]:
-        """What else there is to say of a demand without which there are trends, and the query for the closest."""
+        """Returns more text about a demand without which there are trends, and the query that finds closest misses."""
         if demand.kind == KEY:
             name = self.keys[demand.place]
             distinct = Measure(DISTINCT, Attribute(None, name))
             values = self.census.take([distinct])[1][distinct]
-            return f"; {quote_name(name)} has about {values:,} values in {self.totals.rows:,} rows", query
+            return (
+                f"; {quote_name(name)} has about {_counted(values, 'value')} in {_counted(self.totals.events, 'row')}",
+                query,
+            )
         if demand.kind != WINDOW:
             return "", query
         window = self.query.window
@@ -603,5 +625,40 @@ def _closest(text: str, values: Sequence[str]) -> str | None:
     return folded[close[0]] if close else None
 
 
-def _times(number_of_rows: int) -> str:
-    return f"{number_of_rows:,} time" + ("" if number_of_rows == 1 else "s")
+def _counted(count: int, what: str) -> str:
+    """How many there are of something.
+
+    Examples
+    --------
+    >>> _counted(1, "row"), _counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def _all(count: int, what: str) -> str:
+    return f"the {what}" if count == 1 else f"all {_counted(count, what)}"
+
+
+def _compared(predicate: Expr) -> list[Attribute]:
+    """The columns of events by themselves of which one that is NULL keeps a predicate from holding.
+
+    They stand in sums and products on either side of a comparison: functions may make something of NULL, and other
+    parts of an OR may hold.
+    """
+    if isinstance(predicate, Binary) and LEVELS[predicate.op] == COMPARISON:
+        sides = [predicate.right, predicate.left]
+    elif isinstance(predicate, Call) and predicate.name in ("like", "in"):
+        sides = [predicate.arguments[0]]
+    else:
+        return []
+    found = []
+    while sides:
+        side = sides.pop()
+        if isinstance(side, Attribute) and side.role in (Role.EACH, Role.FIRST, Role.LAST):
+            found.append(side)
+        elif isinstance(side, Binary) and LEVELS[side.op] > COMPARISON:
+            sides += [side.right, side.left]
+        elif isinstance(side, Unary) and side.op == "-":
+            sides.append(side.operand)
+    return found

@@ -1,10 +1,8 @@
-"""How complete trends are to be listed, checked as soon as it is said."""
+"""Checks the arguments that say how complete trends are to be listed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
+from cetdsl.errors import InvalidNode, check_choice
 from cetdsl.frontend.given import at_least_one
 from cetdsl.frontend.memory import parse_memory
 from cetdsl.ir.extraction import COST_MODELS, OPTIMIZERS, Extraction
@@ -25,9 +23,9 @@ def given_extraction(
     InvalidNode
         If an argument is none of those that there are, or has no meaning for the algorithm.
     """
-    _check_choice("algorithm", algorithm, ALGORITHMS)
-    _check_choice("optimizer", optimizer, OPTIMIZERS)
-    _check_choice("cost model", cost_model, COST_MODELS)
+    check_choice("algorithm", algorithm, ALGORITHMS)
+    check_choice("optimizer", optimizer, OPTIMIZERS)
+    check_choice("cost model", cost_model, COST_MODELS)
     for name, is_given in (("optimizer", optimizer != "auto"), ("cost_model", cost_model != "exact")):
         if is_given and algorithm != "h-cet":
             raise InvalidNode(
@@ -47,17 +45,8 @@ def given_road(algorithm: str) -> Extraction:
     InvalidNode
         The algorithm is neither.
     """
-    _check_choice("algorithm", algorithm, ("auto", "joins"))
+    check_choice("algorithm", algorithm, ("auto", "joins"))
     return Extraction(algorithm)
-
-
-def _check_choice(what: str, given: object, choices: Sequence[str]) -> None:
-    if not is_one_of(given, choices):
-        raise InvalidNode(f"no {what} {shown(given)}", hint=nearest(shown(given), choices, _one_of(choices)))
-
-
-def _one_of(choices: Sequence[str]) -> str:
-    return f"choose one of {', '.join(choices)}"
 
 
 def _check_anchors(anchors: object, algorithm: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import InvalidNode, QueryTypeError, is_one_of, names_of, shown
+from cetdsl.errors import InvalidNode, check_choice, is_one_of, names_of, shown
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.emission import FINAL
 
@@ -18,9 +18,8 @@ def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tup
 
 
 def check_number(number: str) -> None:
-    """Refuse what is no form of numbers."""
-    if not is_one_of(number, NUMBERS):
-        raise QueryTypeError(f"no number form {shown(number)}", hint=f"choose one of {', '.join(NUMBERS)}")
+    """Raises InvalidNode unless ``number`` is one of NUMBERS."""
+    check_choice("number form", number, NUMBERS)
 
 
 def check_count_name(name: str) -> None:
@@ -33,7 +32,7 @@ def check_count_name(name: str) -> None:
 
 
 def check_emit(emit: str, what: str, early: str) -> None:
-    """Refuse what is no time to give ``what`` of a stream: its final answers, or the one kind of ``early`` ones."""
+    """Raises InvalidNode unless ``what`` of a stream can be emitted so: when it is final, or ``early``."""
     if not is_one_of(emit, (FINAL, early)):
         raise InvalidNode(
             f"{what} cannot be emitted by emit={shown(emit)}",

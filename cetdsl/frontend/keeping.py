@@ -1,4 +1,4 @@
-"""What users say about how a stream keeps its events: by an argument, or else by a setting of the session."""
+"""Resolves how a stream keeps its events, from an argument or else from a setting of the session."""
 
 from __future__ import annotations
 

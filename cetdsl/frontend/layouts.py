@@ -1,8 +1,8 @@
-"""The shape in which trends are asked for."""
+"""Checks the layout in which trends are asked for."""
 
 from __future__ import annotations
 
-from cetdsl.errors import InvalidNode, is_one_of, shown
+from cetdsl.errors import InvalidNode, check_choice, shown
 from cetdsl.execution.layouts import LAYOUTS, Layout
 from cetdsl.ir.source import Source
 from cetdsl.pattern.nodes import Pattern
@@ -11,8 +11,7 @@ from cetdsl.pattern.properties import binds_at_most_one, positive_variables
 
 def given_layout(form: object, times: object, pattern: Pattern, columns: tuple[str, ...], source: Source) -> Layout:
     """The layout of the trends of a pattern, whose events show these columns."""
-    if not is_one_of(form, LAYOUTS):
-        raise InvalidNode(f"no layout {shown(form)}", hint=f"choose one of {', '.join(LAYOUTS)}")
+    check_choice("layout", form, LAYOUTS)
     if not isinstance(times, bool):
         raise InvalidNode(f"times is True or False, not {shown(times)}", hint="times=True shows when a trend begins")
     variables = tuple((name, binds_at_most_one(pattern, name)) for name in positive_variables(pattern))

@@ -6,11 +6,12 @@ import logging
 
 from pyspark.sql import DataFrame
 
-from cetdsl.errors import CetdslError, InvalidNode, ResolutionError, shown
+from cetdsl.errors import CetdslError, InvalidNode, ResolutionError, check_choice, shown
 from cetdsl.execution.compat import as_dataframe, refuse_streaming
 from cetdsl.execution.match_rows import match_rows
 from cetdsl.execution.python import require_worker_python
 from cetdsl.frontend.sorting import asked_sort
+from cetdsl.ir.sorting import AUTO, KERNEL, SPARK
 from cetdsl.rows.automaton import arrows_of, automaton_of
 from cetdsl.rows.clause import parse_clause
 from cetdsl.rows.resolve import resolve
@@ -30,8 +31,8 @@ def match_recognize(
     df : pyspark.sql.DataFrame
         One row per event. A DataFrame of pandas, or of pandas on Spark, is converted where a session is active.
     clause : str
-        What SQL writes between the parentheses of ``MATCH_RECOGNIZE ( ... )``; expressions are Spark's SQL. See
-        :doc:`/match_recognize`.
+        The clause, as it stands between the parentheses of ``MATCH_RECOGNIZE ( ... )`` in SQL; its expressions are
+        Spark's SQL. See :doc:`/match_recognize`.
     sort : {"auto", "kernel", "spark"}, optional
         Who puts the rows of a partition in order, and looks at those before and behind each: the kernel, wherever it
         can, or Spark, by window functions. By default the session's setting ``cetdsl.sort`` says so, or else "auto".
@@ -41,17 +42,19 @@ def match_recognize(
     Returns
     -------
     pyspark.sql.DataFrame
-        With ONE ROW PER MATCH the columns of PARTITION BY and the measures; with ALL ROWS PER MATCH those of PARTITION
-        BY, of ORDER BY, the measures, and all others.
+        With ONE ROW PER MATCH the columns of PARTITION BY and the measures; with ALL ROWS PER MATCH the columns of
+        PARTITION BY, the columns of ORDER BY, the measures, and all other columns.
 
     Raises
     ------
     ParseError
         If the clause is malformed.
     ResolutionError
-        If it does not fit the DataFrame.
+        If the clause does not fit the DataFrame.
+    StreamingNotSupported
+        If the DataFrame is a stream.
     InvalidNode
-        If ``sort`` or ``sort_memory`` is none of these.
+        If the clause is no text, or ``sort`` or ``sort_memory`` has no such value.
 
     Examples
     --------
@@ -80,6 +83,8 @@ def match_recognize(
             error.text = clause
         raise
     _warn(match)
+    if sort is not None:  # a session's setting may also be one that only queries know
+        check_choice("sort of rows", sort, (AUTO, KERNEL, SPARK))
     asked = asked_sort(df.sparkSession, sort, sort_memory)
     answer = match_rows(df, match, arrows_of(automaton, match.variables, match.conditions), span, asked)
     require_worker_python(df.sparkSession)
@@ -87,7 +92,7 @@ def match_recognize(
 
 
 def _warn(match: ResolvedMatch) -> None:
-    """Says in the log what may not be meant so: a skip that may fail, and variables without a condition."""
+    """Logs warnings of likely mistakes: a skip that may fail, and variables without a condition."""
     if match.skip_may_fail and match.clause.skip.variable:
         name, span = match.clause.skip.variable, match.clause.skip.span
         message = f"a match may have no row that is bound to {name}, to skip to: the query fails where one has none"

@@ -1,4 +1,4 @@
-"""Amounts of memory as users write them."""
+"""Parses amounts of memory, such as ``"512m"``."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from cetdsl.pattern.text import unparse, unparse_pattern
 
 
 class _Askable:
-    """What patterns and queries have in common: the clauses of a query, each giving a new one."""
+    """The base of patterns and queries: a method for each clause of a query, which returns a new query."""
 
     __slots__ = ()
 
@@ -38,12 +38,13 @@ class _Askable:
         raise NotImplementedError
 
     def where(self, *predicates: object) -> QueryTerm:
-        """The query whose trends satisfy these predicates too.
+        """Adds predicates that every trend must satisfy, to those that the query has already.
 
         Parameters
         ----------
         *predicates : Term or str
-            All must hold. A string is read as in WHERE: ``"b.price < NEXT(b).price AND [company]"``.
+            The predicates, all of which must hold. A string is read as in WHERE:
+            ``"b.price < NEXT(b).price AND [company]"``.
 
         Returns
         -------
@@ -52,7 +53,7 @@ class _Askable:
         Raises
         ------
         InvalidNode
-            If something is no predicate, such as the True or False that ``and`` makes.
+            If an argument is no predicate, such as the True or False that Python's ``and`` makes.
         ParseError
             If a string is malformed.
 
@@ -76,15 +77,15 @@ class _Askable:
         return QueryTerm(attrs.evolve(query, where=tuple(where), partition_by=tuple(columns)))
 
     def matching(self, policy: str) -> QueryTerm:
-        """The query whose trends skip no more events between two that they bind than the policy allows.
+        """Sets the matching policy: which events a trend may skip between two that it binds. The last call wins.
 
         Parameters
         ----------
         policy : {"any", "next", "strict"}
-            ``any``: skip-till-any-match, every event may be skipped; without a call all answers are by ``any``, but
-            :meth:`~cetdsl.PatternFrame.matches` by ``strict``. ``next``:
-            skip-till-next-match, only events that could not have been bound there. ``strict``: contiguous, the events
-            of a trend are rows that follow each other directly in their partition and group. The last call wins.
+            ``any``: skip-till-any-match, a trend may skip every event. ``next``: skip-till-next-match, it may skip only
+            events that could not have been bound there. ``strict``: contiguous, the events of a trend are rows that
+            follow each other directly in their partition and group. Without a call the policy is ``any``, but
+            ``strict`` for :meth:`~cetdsl.PatternFrame.matches`.
 
         Returns
         -------
@@ -105,24 +106,24 @@ class _Askable:
         return QueryTerm(attrs.evolve(self._query(), matching=policy))
 
     def after_match(self, skip: str) -> QueryTerm:
-        """The query whose matches are taken one at a time, each looked for from where this says; the last call wins.
+        """Sets where the search for the next match begins. The last call wins.
 
         Parameters
         ----------
         skip : str
-            Where the search goes on after a match: ``"past_last"``, behind its last event, as without a call;
-            ``"next_row"``, at the event behind its first one; ``"to_first(B)"`` or ``"to_last(B)"``, at the first or
-            the last event that it binds to B.
+            Where the search goes on after a match. ``"past_last"``, the default: behind its last event. ``"next_row"``:
+            at the event behind its first one. ``"to_first(B)"`` or ``"to_last(B)"``: at the first or the last event
+            that the match binds to B.
 
         Returns
         -------
         QueryTerm
-            For :meth:`cetdsl.PatternFrame.matches`.
+            A query for :meth:`cetdsl.PatternFrame.matches`.
 
         Raises
         ------
         InvalidNode
-            If it is none of these, or :meth:`first` is asked for.
+            If ``skip`` is none of these, or the query keeps the :meth:`first` match only.
 
         Examples
         --------
@@ -135,17 +136,17 @@ class _Askable:
         return self._selecting(after=_after_match(skip))
 
     def first(self) -> QueryTerm:
-        """The query for the first match alone of each partition and group.
+        """Keeps the first match only, per partition, group and, where windows slide, window.
 
         Returns
         -------
         QueryTerm
-            For :meth:`cetdsl.PatternFrame.matches`.
+            A query for :meth:`cetdsl.PatternFrame.matches`.
 
         Raises
         ------
         InvalidNode
-            If the query says where to go on after a match.
+            If the query has a place to go on :meth:`after_match`.
 
         Examples
         --------
@@ -157,15 +158,15 @@ class _Askable:
         return self._selecting(first=True)
 
     def longest(self) -> QueryTerm:
-        """The query that takes the longest of the matches that begin at an event, and of several the preferred one.
+        """Takes the longest of the matches that begin at an event; of several longest ones the preferred one.
 
-        Without it the preferred one is taken, as in SQL: the first of several alternatives, and as many repetitions as
-        there can be of one part before the next one is looked at.
+        Without this call the preferred match is taken, as in SQL: the first of several alternatives, and as many
+        repetitions of a part as there can be before the next part is matched.
 
         Returns
         -------
         QueryTerm
-            For :meth:`cetdsl.PatternFrame.matches`.
+            A query for :meth:`cetdsl.PatternFrame.matches`.
 
         Examples
         --------
@@ -182,7 +183,23 @@ class _Askable:
         return QueryTerm(attrs.evolve(query, selection=attrs.evolve(query.selection, **changes)))
 
     def partition_by(self, *columns: str) -> QueryTerm:
-        """The query whose trends stay within equal values of these columns, too; SASE's ``[company]``.
+        """Partitions the events: all events of a trend have equal values of these columns; SASE's ``[company]``.
+
+        Columns of earlier calls remain.
+
+        Parameters
+        ----------
+        *columns : str
+            Names of columns.
+
+        Returns
+        -------
+        QueryTerm
+
+        Raises
+        ------
+        InvalidNode
+            If an argument is not the name of a column.
 
         Examples
         --------
@@ -194,14 +211,15 @@ class _Askable:
         return QueryTerm(attrs.evolve(query, partition_by=query.partition_by + _columns(columns, "partition_by")))
 
     def group_by(self, *columns: str, **computed: object) -> QueryTerm:
-        """The query answered for each value of these columns, too; the columns are part of the answer.
+        """Groups the answer by these columns, which become columns of the answer. Columns of earlier calls remain.
 
         Parameters
         ----------
         *columns : str
+            Names of columns.
         **computed : Term, str or Spark Column
-            Columns of the answer that are computed of each event: ``day=cet.fn.to_date(cet.col("ts"))``, or the text
-            ``day="date(ts)"``.
+            Groups that are computed from the columns of each event, by name: ``day=cet.fn.to_date(cet.col("ts"))``, or
+            the text ``day="date(ts)"``.
 
         Returns
         -------
@@ -210,7 +228,7 @@ class _Askable:
         Raises
         ------
         InvalidNode
-            If something is no column, or is computed of several events or of none.
+            If an argument is no column, or is computed from several events or from none.
         ParseError
             If a text is malformed.
 
@@ -229,17 +247,19 @@ class _Askable:
         return QueryTerm(attrs.evolve(query, group_by=groups, computed=query.computed + added))
 
     def within(self, length: object, slide: object = None) -> QueryTerm:
-        """The query over windows of this length; the last call wins.
+        """Sets the length of windows, and how far apart they start if they slide. The last call wins.
 
-        A pattern with a length, and nothing else, can also be a part of another pattern: its first and its last event
-        then lie at most so far apart, and a NOT at an end of it looks no further from the other end.
+        A pattern with a length, and no other clause, can also be a part of another pattern. The first and the last
+        event of the part then lie at most so far apart, and a NOT at one of its ends looks no further from the other
+        end.
 
         Parameters
         ----------
         length : str, int, timedelta or Span
             ``"10 minutes"``, or a number of ticks for an integer time column.
         slide : str, int, timedelta or Span, optional
-            How far apart windows start. Without it ``length`` bounds each trend's last time minus its first.
+            How far apart windows start. By default there are no windows: ``length`` bounds the time of a trend's last
+            event minus that of its first.
 
         Returns
         -------
@@ -248,7 +268,7 @@ class _Askable:
         Raises
         ------
         WindowError
-            If something is no length of time.
+            If an argument is no length of time.
 
         Examples
         --------
@@ -262,7 +282,7 @@ class _Askable:
         return QueryTerm(attrs.evolve(self._query(), window=window))
 
     def max_gap(self, length: object) -> QueryTerm:
-        """The query whose trends have no two neighbours with more time between them; the last call wins.
+        """Limits the time between neighbouring events of a trend. The last call wins.
 
         Parameters
         ----------
@@ -276,7 +296,7 @@ class _Askable:
         Raises
         ------
         WindowError
-            If it is no length of time.
+            If ``length`` is no length of time.
 
         Examples
         --------
@@ -287,16 +307,21 @@ class _Askable:
         return QueryTerm(attrs.evolve(self._query(), max_gap=Span.parse(length)))
 
     def returning(self, *aggregates: object, **named: object) -> QueryTerm:
-        """The query with these aggregates as its answer; the last call wins.
+        """Sets the aggregates that the query returns. The last call wins.
 
         Parameters
         ----------
         *aggregates, **named : Term
-            Such as ``count()`` or ``n=count()``.
+            Aggregates, such as ``count()``, or ``n=count()`` to name the column of the answer.
 
         Returns
         -------
         QueryTerm
+
+        Raises
+        ------
+        InvalidNode
+            If an argument is no aggregate.
 
         Examples
         --------
@@ -327,7 +352,7 @@ def _predicate(value: object) -> Expr:
 
 
 def _of_one_event(name: str, value: object) -> Expr:
-    """What a group is computed of."""
+    """Returns the expression that a group is computed by, from columns of one event."""
     if is_spark_column(value):
         return SparkColumn(value)
     if isinstance(value, str):
@@ -372,7 +397,7 @@ def _aggregate(value: object) -> Aggregate:
 
 @attrs.frozen(repr=False)
 class QueryTerm(_Askable):
-    """A query, knowing nothing of any DataFrame; ``str(query)`` is its text.
+    """A query that is not bound to a DataFrame; ``str(query)`` is its text.
 
     Parameters
     ----------
@@ -404,7 +429,7 @@ class QueryTerm(_Askable):
 
 @attrs.frozen(eq=False, repr=False)
 class PatternTerm(_Askable):
-    """A pattern; operators make larger ones: ``A >> B``, ``+B``, ``A | B``, ``A & B``, ``~N``.
+    """A pattern; operators combine patterns: ``A >> B``, ``+B``, ``A | B``, ``A & B``, ``~N``.
 
     Two patterns are equal when their nodes are.
 
@@ -486,10 +511,10 @@ def _joined(kind: type[Seq] | type[Or] | type[And], left: object, right: object)
 
 @attrs.frozen(eq=False, repr=False)
 class EventVariable(PatternTerm):
-    """An event variable: a pattern by itself, and its attributes are columns of the events bound to it.
+    """An event variable. It is a pattern by itself, and its attributes are the columns of the events bound to it.
 
-    ``B.price`` and ``B["price"]`` are the same term; a column that is called like a method of patterns (``where``,
-    ``within``, ``node``, ...) needs the brackets, and so does one whose name begins and ends with two underscores.
+    ``B.price`` and ``B["price"]`` are the same term. The brackets are needed for a column with the name of a method of
+    patterns (``where``, ``within``, ``node``, ...), or with a name that begins and ends with two underscores.
     ``B[2].price`` is the price of the third event bound to ``B``.
 
     Examples
@@ -543,15 +568,15 @@ class EventVariable(PatternTerm):
 
 
 def event(variable: str, condition: object = None, *, type: str | None = None) -> EventVariable:
-    """An event variable.
+    """Makes a variable that binds one event, by its type, a condition, or both.
 
     Parameters
     ----------
     variable : str
         The name that predicates, aggregates and answers use.
     condition : Term, str or Spark Column, optional
-        What must hold of a row, whatever its type: ``col("amount") > 1000``, the text ``"amount > 1000"``, or any
-        Spark column, which cannot be shown as text.
+        The condition that the row of an event must meet: ``col("amount") > 1000``, the text ``"amount > 1000"``, or any
+        Spark column. A Spark column has no text form.
     type : str, optional
         The value of the type column that an event must have. The default is ``variable``, or any value when there
         is a condition.
@@ -563,7 +588,7 @@ def event(variable: str, condition: object = None, *, type: str | None = None) -
     Raises
     ------
     InvalidNode
-        If the condition is none, or speaks of another variable.
+        If the condition is no condition, or speaks of another variable.
 
     Examples
     --------
@@ -605,7 +630,7 @@ def _condition(condition: object, variable: str) -> Expr:
 
 
 def events(*names: str) -> tuple[EventVariable, ...]:
-    """Event variables whose types are their names.
+    """Makes several event variables, whose types are their names.
 
     Parameters
     ----------
@@ -628,7 +653,7 @@ def events(*names: str) -> tuple[EventVariable, ...]:
 
 
 def pattern_of(thing: object) -> Pattern:
-    """The node of a pattern; a string is the event of that name.
+    """Returns the node of a pattern; a string is the event of that name.
 
     Examples
     --------
@@ -652,7 +677,7 @@ def pattern_of(thing: object) -> Pattern:
 
 
 def _limited(query: Query) -> Pattern:
-    """A query that says nothing but a pattern and its length, as a part of another pattern."""
+    """Returns the part of another pattern that a query states; it may have a pattern and a length alone."""
     window = query.window
     if window is not None and query == Query(query.pattern, window=window):
         if window.slide is None:
@@ -668,7 +693,7 @@ def _limited(query: Query) -> Pattern:
 
 
 def query_of(thing: object) -> Query:
-    """The query node of a query, a pattern, a node of these, or a text.
+    """Returns the node of a query; takes a query, a pattern, a node of either, or a text.
 
     Examples
     --------
@@ -690,7 +715,7 @@ def query_of(thing: object) -> Query:
 
 
 def parse(text: str, /, **parameters: object) -> QueryTerm:
-    """The query that a text states.
+    """Reads a query from its text form.
 
     Parameters
     ----------
@@ -699,8 +724,9 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
         [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]``.
     **parameters
         The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, lengths of time, truth
-        values or None. They are bound as values, and never read as part of the query. Where a length of time stands,
-        they are what :meth:`~cetdsl.QueryTerm.within` takes, and in ``A{:least,:most}`` whole numbers.
+        values or None. They are bound as values, and never read as part of the query. A parameter in the place of a
+        length of time takes what :meth:`~cetdsl.QueryTerm.within` takes; those of ``A{:least,:most}`` take whole
+        numbers.
 
     Returns
     -------
@@ -709,9 +735,10 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     Raises
     ------
     ParseError
-        With the place in the text and a hint; also where a parameter has no value, or stands for what it is not.
+        If the text is malformed, a parameter in it has no value, or the value does not fit its place. The error has the
+        place in the text and a hint.
     InvalidNode
-        A parameter is no constant, or the text has none of its name.
+        If a parameter is no constant, or the text has no parameter of its name.
 
     Examples
     --------
@@ -730,7 +757,7 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
 
 
 def constants(parameters: object) -> dict[str, Literal]:
-    """The constants that stand for parameters, by name."""
+    """Returns the constants that stand for the parameters of a text, by name."""
     if not isinstance(parameters, Mapping) or not all(isinstance(name, str) for name in parameters):
         raise InvalidNode(
             f"the parameters of a text are a dict of constants by name, not {shown(parameters)}",
@@ -740,7 +767,7 @@ def constants(parameters: object) -> dict[str, Literal]:
 
 
 def _constant(name: str, value: object) -> Literal:
-    """The constant that stands for a parameter."""
+    """Returns the constant that stands for a parameter."""
     try:
         expr = to_expr(value)
     except InvalidNode as error:
@@ -753,7 +780,7 @@ def _constant(name: str, value: object) -> Literal:
 
 
 def seq(*parts: object) -> PatternTerm:
-    """All parts in this order of time: ``A >> B``.
+    """Makes a pattern whose parts match one after the other: ``A >> B``.
 
     Parameters
     ----------
@@ -764,6 +791,11 @@ def seq(*parts: object) -> PatternTerm:
     -------
     PatternTerm
 
+    Raises
+    ------
+    InvalidNode
+        If there is no part, or a part is no pattern.
+
     Examples
     --------
     >>> seq("A", absent("N"), kleene("B"))
@@ -773,7 +805,21 @@ def seq(*parts: object) -> PatternTerm:
 
 
 def any_of(*parts: object) -> PatternTerm:
-    """Either of the parts: ``A | B``.
+    """Makes a pattern of which one part matches: ``A | B``.
+
+    Parameters
+    ----------
+    *parts : PatternTerm or str
+        A string is the event of that name.
+
+    Returns
+    -------
+    PatternTerm
+
+    Raises
+    ------
+    InvalidNode
+        If there is no part, or a part is no pattern or a NOT.
 
     Examples
     --------
@@ -784,7 +830,21 @@ def any_of(*parts: object) -> PatternTerm:
 
 
 def all_of(*parts: object) -> PatternTerm:
-    """All parts, in any order of time: ``A & B``.
+    """Makes a pattern of which all parts match, in any order of time: ``A & B``.
+
+    Parameters
+    ----------
+    *parts : PatternTerm or str
+        A string is the event of that name.
+
+    Returns
+    -------
+    PatternTerm
+
+    Raises
+    ------
+    InvalidNode
+        If there are fewer than two parts, or a part is no pattern or a NOT.
 
     Examples
     --------
@@ -799,7 +859,21 @@ def _of_parts(kind: Callable[[tuple[Pattern, ...]], Pattern], parts: tuple[objec
 
 
 def kleene(pattern: object) -> PatternTerm:
-    """One or more times: ``+B``.
+    """Repeats a pattern one or more times (Kleene plus): ``+B``.
+
+    Parameters
+    ----------
+    pattern : PatternTerm or str
+        The pattern to repeat; a string is the event of that name.
+
+    Returns
+    -------
+    PatternTerm
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no pattern, or a NOT.
 
     Examples
     --------
@@ -810,7 +884,21 @@ def kleene(pattern: object) -> PatternTerm:
 
 
 def star(pattern: object) -> PatternTerm:
-    """Any number of times, also not at all.
+    """Repeats a pattern zero or more times (Kleene star).
+
+    Parameters
+    ----------
+    pattern : PatternTerm or str
+        The pattern to repeat; a string is the event of that name.
+
+    Returns
+    -------
+    PatternTerm
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no pattern, or a NOT.
 
     Examples
     --------
@@ -821,7 +909,21 @@ def star(pattern: object) -> PatternTerm:
 
 
 def optional(pattern: object) -> PatternTerm:
-    """Once or not at all.
+    """Makes a pattern optional: it matches zero or one times.
+
+    Parameters
+    ----------
+    pattern : PatternTerm or str
+        The pattern that may be left out; a string is the event of that name.
+
+    Returns
+    -------
+    PatternTerm
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no pattern, or a NOT.
 
     Examples
     --------
@@ -832,15 +934,16 @@ def optional(pattern: object) -> PatternTerm:
 
 
 def repeat(pattern: object, at_least: int, at_most: int | None = None) -> PatternTerm:
-    """From ``at_least`` to ``at_most`` times.
+    """Repeats a pattern from ``at_least`` to ``at_most`` times.
 
     Parameters
     ----------
     pattern : PatternTerm or str
+        The pattern to repeat; a string is the event of that name.
     at_least : int
-        May be 0.
+        The smallest number of repetitions; may be 0.
     at_most : int, optional
-        At least 1; without bound when not given.
+        The largest number of repetitions, at least 1; unbounded by default.
 
     Returns
     -------
@@ -849,7 +952,7 @@ def repeat(pattern: object, at_least: int, at_most: int | None = None) -> Patter
     Raises
     ------
     InvalidNode
-        If the bounds are not counts, or contradict each other.
+        If the bounds are not counts, or contradict each other, or the pattern is a NOT.
 
     Examples
     --------
@@ -863,7 +966,22 @@ def repeat(pattern: object, at_least: int, at_most: int | None = None) -> Patter
 
 
 def absent(pattern: object) -> PatternTerm:
-    """No match of the pattern at this place of a sequence: ``~N``.
+    """Makes a negation: no match of the pattern may lie at this place of a sequence, ``~N``.
+
+    Parameters
+    ----------
+    pattern : PatternTerm or str
+        The pattern that must not match; a string is the event of that name.
+
+    Returns
+    -------
+    PatternTerm
+        A pattern that stands in :func:`seq` only.
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no pattern, or holds another NOT.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``df.pattern(query)``: a query bound to a DataFrame, and what can be asked of it."""
+"""``df.pattern(query)``: a query bound to a DataFrame, and the methods that answer and explain it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import current_timestamp
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
-from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, is_one_of, shown
+from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, check_choice, shown
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import (
     as_dataframe,
@@ -83,16 +83,16 @@ from cetdsl.planning.strategies.request import compile_sides, source_of
 from cetdsl.rewrite import rewrite
 
 COUNT = Aggregate("count")
-#: What no stream can be asked for, at several places.
+#: Names of answers that are refused for streams, for the messages of errors.
 _SURVEY, _MEASURED = "a survey", "what a run of it has measured"
-#: What a stream can be asked instead of the trends of all windows.
+#: The advice, in an error, for a stream that is asked for trends of all windows together.
 _OF_EACH = "write per_group=True for those of each window, or "
 
 
 class PatternFrame:
     """A query bound to a DataFrame; made by ``df.pattern(...)`` or :func:`pattern`.
 
-    Nothing runs until an answer, itself a lazy DataFrame, is collected, shown or written.
+    Each answer is a lazy DataFrame. It is computed when it is collected, shown or written.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class PatternFrame:
     def __init__(self, df: DataFrame, query: Query, binding: Binding) -> None:
         self._df = df
         self._asked = query
-        # What it computes is a column of the DataFrame by now, as all others are.
+        # The groups that the query computes are columns of the DataFrame by now.
         self._query = query.over_columns()
         self._binding = binding
 
@@ -116,7 +116,7 @@ class PatternFrame:
 
     @property
     def query(self) -> Query:
-        """The query's node."""
+        """The query as an immutable node."""
         return self._asked
 
     @cached_property
@@ -127,7 +127,7 @@ class PatternFrame:
         return analyse(query, schema_of(self._df), self._binding, known_functions=function_names())
 
     def count_trends(self, name: str = "count", number: str = "decimal", *, emit: str = FINAL) -> DataFrame:
-        """The number of trends per group and window.
+        """Counts the trends of each group and window.
 
         Parameters
         ----------
@@ -137,8 +137,9 @@ class PatternFrame:
             ``decimal`` is exact, DECIMAL(38,0), and fails when a count does not fit; ``string`` is exact at any size;
             ``double`` is rounded; ``log2`` is the logarithm, good at any size.
         emit : {"final", "update"}
-            When a stream gives the answer of a window: once, when it is final, or at each trigger that reads an event
-            of it, to be written with ``outputMode("update")``. Nothing else changes, and nothing at all of a batch.
+            When a stream gives the answer of a window. ``final``: once, when no event can change it any more.
+            ``update``: again at each trigger that reads an event of the window; such a stream is written with
+            ``outputMode("update")``. On a DataFrame that is no stream both give the same.
 
         Returns
         -------
@@ -150,7 +151,7 @@ class PatternFrame:
         ResolutionError
             If the query does not fit the DataFrame.
         InvalidNode
-            If there is no such ``number`` or ``emit``, or ``name`` is one of these forms.
+            If there is no such ``number`` or ``emit``, or ``name`` is one of the forms of numbers.
 
         Examples
         --------
@@ -168,25 +169,29 @@ class PatternFrame:
         return self._answer((Returned(COUNT, name),), number, emit)
 
     def aggregate(self, *, number: str = "decimal", emit: str = FINAL, **aggregates: Term) -> DataFrame:
-        """Aggregates over all trends per group and window.
+        """Computes aggregates over all trends of each group and window.
 
         Parameters
         ----------
         number : {"decimal", "string", "double", "log2"}
             The form of counts, and of sums over integers and decimals.
         emit : {"final", "update"}
-            As of :meth:`count_trends`.
+            As in :meth:`count_trends`.
         **aggregates : Term
-            Output columns by name: ``n=cet.count()``, ``avg=cet.avg(B.price)``. None given: the query's own RETURN.
+            Output columns by name: ``n=cet.count()``, ``avg=cet.avg(B.price)``. By default those of the query's RETURN.
 
         Returns
         -------
         pyspark.sql.DataFrame
+            Group columns, ``window`` if the query slides, and the aggregates. A group and window without a trend has no
+            row.
 
         Raises
         ------
         ResolutionError
             If the query or an aggregate does not fit the DataFrame, or there is nothing to return.
+        InvalidNode
+            If there is no such ``number`` or ``emit``, or an argument is no aggregate.
 
         Examples
         --------
@@ -235,55 +240,67 @@ class PatternFrame:
         times: bool = False,
         emit: str = FINAL,
     ) -> DataFrame:
-        """The trends themselves, one row each.
+        """Lists the trends, one row each.
 
         Parameters
         ----------
         limit : int, optional
-            Any so many of them; no work is done for the rest.
+            The most trends to return; which ones is arbitrary, and the search ends there.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
-            The order in which variables are bound, or the tree in which they are joined, which changes how long it
-            takes and never what is found: see :doc:`/how_matches_are_found`. A sequence names all variables: in a row
-            for an order, in nested pairs for a tree, as in ``["A", ["B", "C"]]``. ``auto`` goes by a sample of each
-            chunk of events, or by ``statistics``, and takes the pattern's order unless another one is clearly cheaper.
+            The order in which variables are bound, or the tree in which they are joined. The plan changes how long the
+            search takes and never which trends it finds: see :doc:`/how_matches_are_found`. A sequence names all
+            variables: in a row for an order, in nested pairs for a tree, as in ``["A", ["B", "C"]]``. ``auto`` goes by
+            a sample of each chunk of events, or by ``statistics``, and takes the pattern's order unless another one is
+            clearly cheaper.
         statistics : mapping or "sample", optional
-            ``"rates"``: the events of each variable per second, or per tick. ``"selectivities"``: by pair of variables,
-            the share of pairs of events of which their predicates hold, and by the name of one variable the share of
-            its own. ``"sample"`` takes them of up to about a million events before planning, which runs jobs at once.
-            By default nothing is taken.
+            The statistics that the plan is chosen by. A mapping has ``"rates"``, the events of each variable per
+            second, or per tick; and ``"selectivities"``: for a pair of variables the share of pairs of events for which
+            their predicates hold, for a single variable the share of events for which its own predicates hold.
+            ``"sample"`` estimates both from up to about a million events before planning, which runs jobs at once. By
+            default no statistics are given.
         adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping, optional
-            When the plan changes, by what is seen of a key while its events are read; by default never. A mapping has
-            this word as ``"method"``, the number of events in a ``"slice"`` of a key, after which a plan may change,
-            and what the method needs: ``"threshold"``, or ``"distance"`` and ``"most"``.
+            The method that decides, while the events of a key are read, whether its plan is changed; by default plans
+            are not changed. A mapping names the method as ``"method"``, the number of events of a key after which its
+            plan may change as ``"slice"``, and the method's own parameters: ``"threshold"``, or ``"distance"`` and
+            ``"most"``.
         algorithm : {"auto", "kernel", "joins"}
-            Who puts trends together. ``joins`` joins DataFrames in the order of the plan, so that nothing of a key must
-            fit one task's memory. ``auto`` is the kernel.
+            The engine that puts trends together. ``kernel`` does so within the tasks that have the events of a key.
+            ``joins`` joins DataFrames in the order of the plan, so that no task must hold all events of a key. ``auto``
+            is ``kernel``.
         layout : {"nested", "wide", "long"}
             ``nested``: a row per trend with its bindings in an array. ``wide``: a row per trend, with a column for each
-            variable and column, ``view_ts``: the value, or an array if a trend may bind several events. ``long``: a row
-            per binding, with the number of the trend. Both show the ends of a window in two columns.
+            variable and column, such as ``view_ts``; it holds the value, or an array if a trend may bind several
+            events. ``long``: a row per binding, with the number of the trend. Wide and long layouts show the start and
+            the end of a window in two columns.
         times : bool
-            Whether the times of the first and of the last event stand beside each trend.
+            Whether the columns ``first_time`` and ``last_time`` give the times of a trend's first and last event.
         emit : {"final", "eager"}
-            When a stream gives a trend: when nothing can forbid it any more, or as soon as its last event has come, if
-            the pattern has no NOT; to be written with ``outputMode("update")``. It is given once either way.
+            When a stream gives a trend. ``final``: when no later event can forbid it any more. ``eager``: as soon as
+            its last event has come, which needs a pattern without NOT; such a stream is written with
+            ``outputMode("update")``. Each trend is given once either way.
 
         Returns
         -------
         pyspark.sql.DataFrame
             Group and partition columns, ``window`` if the query slides, ``first_time`` and ``last_time`` if they are
             asked for, and ``trend``: an array, in order of time, of ``struct<variable string, event struct<columns>>``.
-            A wide layout has columns of variables in its place, a long one ``trend``, a number that tells this trend
-            from all others of the answer, ``position`` in it, from 1, ``variable``, and the columns of the event.
+            A wide layout has columns of variables in place of the array. A long layout has ``trend``, a number that
+            tells the trend from all others of the answer; ``position``, the place of the binding in its trend, from 1;
+            ``variable``; and the columns of the event.
 
         Raises
         ------
         InvalidNode
-            If there is no such layout or ``emit``, or the layout would have two columns of one name.
+            If there is no such layout, ``emit``, plan, adaptation or algorithm; the statistics are malformed; the plan
+            leaves out, repeats or negates a variable; or the layout would have two columns of one name.
+        UnknownVariable
+            If the plan or the statistics name a variable that the pattern does not have.
+        UnsupportedQuery
+            If ``algorithm="joins"`` cannot put the trends of this query together.
         StreamingNotSupported
-            If trends of a stream are to be numbered, or those of a pattern with NOT given at once.
+            If the long layout, or ``emit="eager"`` with a NOT in the pattern, is asked for on a stream.
 
         Examples
         --------
@@ -324,35 +341,39 @@ class PatternFrame:
         layout: str = "nested",
         times: bool = False,
     ) -> DataFrame:
-        """The matches that are found one after the other, as MATCH_RECOGNIZE finds them: one row each, as of a trend.
+        """Finds matches one after the other, as MATCH_RECOGNIZE does; rows have the form of :meth:`trends`.
 
-        The search stands at an event of a partition and group, takes the preferred of the matches that begin there (the
-        first of several alternatives, as many repetitions as there can be) and goes on behind its last event, or where
-        the query says by ``after_match``; where no match begins, it goes on at the next event. Neighbours of a match
-        are consecutive rows, or by the policy ``next`` those that no event lies between that could have been bound. See
-        :ref:`one-match-at-a-time`.
+        In each partition and group the search goes from event to event in order. Of the matches that begin at an event
+        it takes the preferred one (the first of several alternatives, as many repetitions as there can be). Then it
+        goes on behind the last event of the match, or where ``after_match`` of the query says. Where no match begins,
+        it goes on at the next event. The events of a match are consecutive rows; by the policy ``next`` rows in between
+        are skipped that could not have been bound. See :ref:`one-match-at-a-time`.
 
         Parameters
         ----------
         limit : int, optional
-            Any so many of them.
+            The most matches to return; which ones is arbitrary.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         layout : {"nested", "wide", "long"}
+            The form of the rows, as in :meth:`trends`.
         times : bool
-            As of :meth:`trends`.
+            Whether the times of a trend's first and last event are shown, as in :meth:`trends`.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            As of :meth:`trends`.
+            As in :meth:`trends`.
 
         Raises
         ------
         UnsupportedQuery
-            If the query asks for ``matching("any")``, for NOT, or for what cannot be told while rows are matched.
+            If the query asks for ``matching("any")``, has a NOT, or has a predicate that cannot be tested while rows
+            are matched.
+        StreamingNotSupported
+            If the DataFrame is a stream.
         InvalidNode
-            As of :meth:`trends`.
+            If there is no such layout, the limit is no whole number, or the layout would have two columns of one name.
 
         Examples
         --------
@@ -398,7 +419,7 @@ class PatternFrame:
         return plan_matches(resolved, columns, whole("limit", limit))
 
     def _just_ended(self, limit: int | None, columns: tuple[str, ...], detection: Detection) -> DataFrame:
-        """The trends of a stream whose last event came in this micro-batch."""
+        """Returns the trends of a stream whose last event came in this micro-batch."""
         known = {name.lower() for name in self._df.columns}
         arrived = next(name for n in count() if (name := f"arrived_{n}") not in known)
         asked = PatternFrame(self._df.withColumn(arrived, current_timestamp()), self._query, self._binding)
@@ -407,11 +428,11 @@ class PatternFrame:
         return listed.withColumn("trend", narrowed(columns))
 
     def _layout(self, form: str, times: bool, columns: Sequence[str] | None) -> Layout:
-        """The shape in which trends are asked for."""
+        """Returns the shape in which trends are asked for, checked."""
         return given_layout(form, times, self._query.pattern, self._columns(columns), source_of(self._rewritten))
 
     def _detection(self, plan: object, statistics: object, adaptation: object, algorithm: object = "auto") -> Detection:
-        """How trends are to be put together; this runs jobs if a sample of the events is to say it."""
+        """Returns how trends are to be put together; runs jobs if statistics are taken from a sample of events."""
         detection = given_detection(self._query.pattern, plan, statistics, adaptation, algorithm)
         if not detection.sampled or detection.plan == "pattern":
             return detection
@@ -432,25 +453,37 @@ class PatternFrame:
         plan: str | Sequence[Any] = "auto",
         statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
     ) -> DataFrame:
-        """How plans change while :meth:`trends` is answered, slice by slice of the events of each key.
+        """Reports how plans change while :meth:`trends` is answered: a row for each slice of the events of each key.
 
         Parameters
         ----------
-        adaptation, plan, statistics
-            As of :meth:`trends`.
+        adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping
+            The method that decides whether a plan is changed, as in :meth:`trends`.
+        plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
+            The plan to begin with, as in :meth:`trends`.
+        statistics : mapping or "sample", optional
+            The statistics that plans are chosen by, as in :meth:`trends`.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            Group and partition columns, ``branch`` (of a pattern with OR), ``slice``, the ``plan`` in force in it, its
-            ``events``, whether it was ``planned`` anew and the plan ``changed`` after it, the ``violated`` invariant,
-            the ``partial_matches`` whose last event, as far as known, is in it, and the seconds of deciding and
-            planning. The numbers of a last slice that is not complete are those of its partial matches alone.
+            Group and partition columns, and
+
+            - ``branch``, the alternative of a pattern with OR, and ``slice``, the number of the slice;
+            - ``plan``, the plan in force during the slice, and the number of its ``events``;
+            - ``planned`` and ``changed``, whether a new plan was made after the slice, and whether it was taken;
+            - ``violated``, the invariant that was violated;
+            - ``partial_matches``, the number of those whose last event, as far as known, is in the slice;
+            - the seconds of deciding and planning.
+
+            Of a last slice that is not complete only the partial matches are counted.
 
         Raises
         ------
         UnsupportedQuery
             If the trends are not put together by a plan.
+        StreamingNotSupported
+            If the DataFrame is a stream.
 
         Examples
         --------
@@ -469,23 +502,30 @@ class PatternFrame:
         plan: str | Sequence[Any] = "auto",
         statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
     ) -> DataFrame:
-        """The rates and selectivities that plans are chosen by, after each slice of the events of each key.
+        """Reports the rates and selectivities that plans are chosen by, after each slice of the events of each key.
 
         Parameters
         ----------
-        adaptation, plan, statistics
-            As of :meth:`trends`.
+        adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping
+            The method that decides whether a plan is changed, as in :meth:`trends`.
+        plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
+            The plan to begin with, as in :meth:`trends`.
+        statistics : mapping or "sample", optional
+            The statistics that plans are chosen by, as in :meth:`trends`.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            Group and partition columns, ``branch``, ``slice``, its ``events``, ``rates`` by variable, per second or
-            tick, and ``selectivities`` by pair of variables, both over the last slices.
+            Group and partition columns; ``branch``, the alternative of a pattern with OR; ``slice``, the number of the
+            slice, and the number of its ``events``; ``rates`` by variable, per second or tick; and ``selectivities`` by
+            pair of variables. Rates and selectivities are measured over the last slices.
 
         Raises
         ------
         UnsupportedQuery
             If the trends are not put together by a plan.
+        StreamingNotSupported
+            If the DataFrame is a stream.
 
         Examples
         --------
@@ -519,44 +559,46 @@ class PatternFrame:
         layout: str = "nested",
         times: bool = False,
     ) -> DataFrame:
-        """The complete trends, one row each: those that are not part of another one of their group and window.
+        """Lists the complete trends, one row each: those that no other trend of their group and window contains.
 
         Parameters
         ----------
         completeness : {"maximal", "ends"}
-            What a trend must not be part of: ``maximal``, another trend from which some bindings are left out;
-            ``ends``, another trend as a contiguous part, so that nothing can be put before or after it.
+            ``maximal``: no other trend contains all bindings of a complete trend. ``ends``: no other trend contains a
+            complete trend as a contiguous part, so that it can be extended neither before its first event nor behind
+            its last one.
         algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
-            All give the same trends. ``auto`` takes ``balanced`` for one large group, ``definition`` for what only
-            the definition itself can tell, and what suits each graph otherwise. Where Spark limits what a Python worker
-            may take, by ``spark.executor.pyspark.memory``, it counts the events of each group first, and takes
-            ``joins`` if one has more than a task can hold, unless ``memory_limit`` is given; for ``"maximal"``, where
-            each event equals the one before in some value.
+            All give the same trends. ``auto`` takes ``balanced`` for one large group, ``definition`` for queries whose
+            complete trends cannot be read from a graph, and otherwise the algorithm that suits each graph. Where Spark
+            limits the memory of a Python worker, by ``spark.executor.pyspark.memory``, ``auto`` counts the events of
+            each group first. If a group has more than a task can hold, it takes ``joins``, unless ``memory_limit`` is
+            given; for ``"maximal"`` only where each event equals the one before in some value.
         memory_limit : str or int, optional
-            What each task may keep of the graph and of partial trends, in bytes or as ``"512m"``; not for ``joins``,
-            which keeps none.
+            The memory that each task may use for the graph and for partial trends, in bytes or as ``"512m"``. It is
+            refused for ``joins``, which keeps neither in a task.
         limit : int, optional
-            Any so many of them; no work is done for the rest.
+            The most trends to return; which ones is arbitrary, and the search ends there.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         optimizer : {"auto", "branch-and-bound", "greedy", "exhaustive"}
-            Who cuts the graph into graphlets for ``h-cet``. ``auto`` finds the best cuts, and may keep only some
-            graphlets in memory; the others are those of Poppe et al. (SIGMOD 2017), which keep all of them or none.
+            The optimizer that cuts the graph into graphlets for ``h-cet``. ``auto`` finds the best cuts, and may keep
+            only some graphlets in memory; the others are those of Poppe et al. (SIGMOD 2017), which keep all of them or
+            none.
         cost_model : {"exact", "worst-case"}
-            What the optimizer takes for the partial trends of a graphlet: their number, or the most that so many events
-            can have.
+            The number of partial trends that the optimizer assumes for a graphlet: the exact one, or the most that a
+            graphlet of so many events can have.
         anchors : int, optional
-            For ``anchors``, the number of attribute vertices that partial trends are found between, from those with
-            most edges on, in each window. By default it is chosen by what it costs.
-
+            For the algorithm ``anchors``, the number of attribute vertices in each window between which partial trends
+            are found. Those with most edges are taken first. By default the number with the least cost is chosen.
         layout : {"nested", "wide", "long"}
+            The form of the rows, as in :meth:`trends`.
         times : bool
-            As of :meth:`trends`.
+            Whether the times of a trend's first and last event are shown, as in :meth:`trends`.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            As of :meth:`trends`.
+            As in :meth:`trends`.
 
         Raises
         ------
@@ -593,31 +635,31 @@ class PatternFrame:
         algorithm: str = "auto",
         emit: str = FINAL,
     ) -> DataFrame:
-        """The number of complete trends per group and window.
+        """Counts the complete trends of each group and window.
 
-        Where trends are the paths of a graph they are not listed: the time grows with its edges, however many trends
-        there are.
+        Where trends are the paths of a graph they are not listed: the time grows with the edges of the graph, not with
+        the number of trends.
 
         Parameters
         ----------
         completeness : {"maximal", "ends"}
-            As of :meth:`complete_trends`.
+            As in :meth:`complete_trends`.
         name : str
             Name of the output column.
         number : {"decimal", "string", "double", "log2"}
-            As of :meth:`count_trends`; but joins know no whole number of more than 38 digits, ``string`` or not.
+            As in :meth:`count_trends`; but joins count up to 38 digits, also for ``string``.
         algorithm : {"auto", "joins"}
-            "joins" counts trends with Spark's joins, also those of a group beyond a task's memory. The call then runs
-            jobs itself. "auto" chooses joins where a group has more events than fit into Spark's memory limit of a
+            ``joins`` counts trends by Spark's joins, also those of a group beyond a task's memory. The call then runs
+            jobs itself. ``auto`` chooses joins where a group has more events than fit into Spark's memory limit of a
             worker, as :meth:`complete_trends` does, but not for ``string``; otherwise the task that holds a group
             counts its trends.
         emit : {"final", "update"}
-            As of :meth:`count_trends`.
+            As in :meth:`count_trends`.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            As of :meth:`count_trends`.
+            As in :meth:`count_trends`.
 
         Raises
         ------
@@ -625,7 +667,7 @@ class PatternFrame:
             If ``joins`` are asked for, and the trends are not paths that joins can follow.
         CountOverflow
             If a count does not fit the ``number``, or joins find one of more than 38 digits for ``decimal`` or
-            ``string``; joins raise it at once, and else it is raised when the DataFrame is computed.
+            ``string``. Joins raise it in this call; otherwise it is raised when the DataFrame is computed.
 
         Examples
         --------
@@ -660,44 +702,48 @@ class PatternFrame:
         layout: str = "nested",
         times: bool = False,
     ) -> DataFrame:
-        """So many of the complete trends, drawn at random: all rows of :meth:`complete_trends` are equally likely.
+        """Draws ``n`` complete trends at random: all rows of :meth:`complete_trends` are equally likely.
 
-        None is drawn twice. Where trends are the paths of a graph, those not drawn are not listed. A stream gives those
-        of each group and window, ``per_group=True``.
+        Trends are drawn without replacement. Where trends are the paths of a graph, only those drawn are listed. On a
+        stream ``per_group=True`` is needed, which draws trends of each group and window.
 
         Parameters
         ----------
         n : int
-            If there are fewer trends, all of them are the answer.
+            The number of trends to draw. If there are fewer, all of them are the answer.
         seed : int, optional
-            The same seed gives the same sample of the same events; per group, if they are spread over tasks alike.
+            The same seed gives the same sample of the same events; with ``per_group=True`` only if the events are
+            spread over tasks in the same way. By default a seed is drawn at random.
         complete : bool
-            False draws from all trends, the rows of :meth:`trends`.
+            Whether to draw from the complete trends; False draws from all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}
-            As of :meth:`complete_trends`.
+            As in :meth:`complete_trends`.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         algorithm : {"auto", "joins"}
-            As of :meth:`count_complete_trends`.
+            As in :meth:`count_complete_trends`.
         per_group : bool
-            Whether ``n`` trends are drawn of each group, partition and window, as of :meth:`top_trends`. Joins cannot.
+            Whether ``n`` trends are drawn of each group, partition and window, as in :meth:`top_trends`. It cannot be
+            combined with ``joins``.
         layout : {"nested", "wide", "long"}
+            The form of the rows, as in :meth:`trends`.
         times : bool
-            As of :meth:`trends`.
+            Whether the times of a trend's first and last event are shown, as in :meth:`trends`.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            As of :meth:`trends`.
+            As in :meth:`trends`.
 
         Raises
         ------
         UnsupportedQuery
             If ``joins`` are asked for, and the trends are not paths that joins can follow.
         InvalidNode
-            If ``n`` or ``seed`` is no whole number, or as of :meth:`trends`.
+            If ``n`` or ``seed`` is no whole number, there is no such completeness, algorithm or layout, ``per_group``
+            is no bool, or the layout would have two columns of one name.
         StreamingNotSupported
-            If a stream is asked for a sample of all of its trends, or of each group where windows do not slide.
+            If a stream is asked for a sample without ``per_group=True``, or with it where windows do not slide.
 
         Examples
         --------
@@ -730,43 +776,46 @@ class PatternFrame:
         layout: str = "nested",
         times: bool = False,
     ) -> DataFrame:
-        """The longest complete trends, or those of the greatest aggregate, in falling order.
+        """Finds the ``k`` longest complete trends, or the ``k`` with the greatest aggregate, in descending order.
 
-        Where trends are the paths of a graph, and compared by what adds up along them, the others are not listed. A
-        stream gives those of each group and window, ``per_group=True``.
+        Where trends are the paths of a graph and are compared by length, count or sum, only the ``k`` trends are
+        listed. On a stream ``per_group=True`` is needed, which finds ``k`` trends of each group and window.
 
         Parameters
         ----------
         k : int
-            How many, of all groups and windows together, or of each.
+            The number of trends to return: over all groups and windows, or of each with ``per_group=True``.
         by : Term
-            What trends are compared by: ``cet.length()`` (the default) or an aggregate of the events of each trend, as
-            ``cet.count(B)``, ``cet.sum(B.x)``, ``cet.avg(B.x)`` or ``cet.max(B.ts)``. One without a value is NULL and
-            comes last; NaN comes first. All trends are listed for what does not add up: all but length, count and sum.
+            The weight that trends are ordered by: ``cet.length()`` (the default) or an aggregate of the events of each
+            trend, as ``cet.count(B)``, ``cet.sum(B.x)``, ``cet.avg(B.x)`` or ``cet.max(B.ts)``. A trend whose aggregate
+            is NULL comes last, one whose aggregate is NaN first. All trends are listed for other weights than length,
+            count and sum, as these alone add up along a path.
         complete : bool
-            False takes all trends into account, the rows of :meth:`trends`.
+            Whether to compare the complete trends; False compares all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}
-            As of :meth:`complete_trends`.
+            As in :meth:`complete_trends`.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         per_group : bool
-            Whether ``k`` trends are given of each group, partition and window: of each value of the columns beside the
-            trend. All trends are listed for that; the order of rows is not defined.
+            Whether ``k`` trends are returned of each group, partition and window, that is, of each value of the columns
+            beside the trend. All trends are listed for that; the order of rows is not defined.
         layout : {"nested", "wide", "long"}
+            The form of the rows, as in :meth:`trends`.
         times : bool
-            As of :meth:`trends`.
+            Whether the times of a trend's first and last event are shown, as in :meth:`trends`.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            As of :meth:`trends`, with a column before the trend: ``length``, or the aggregate's name, as ``max``.
+            As in :meth:`trends`, with a column before the trend: ``length``, or the aggregate's name, such as ``max``.
 
         Raises
         ------
         InvalidNode
-            If trends cannot be ordered by such a term, or as of :meth:`trends`.
+            If trends cannot be ordered by such a term, ``k`` is no whole number from 1 up, there is no such
+            completeness or layout, ``per_group`` is no bool, or the layout would have two columns of one name.
         StreamingNotSupported
-            If a stream is asked for those of all trends, or of each group where windows do not slide.
+            If a stream is asked without ``per_group=True``, or with it where windows do not slide.
 
         Examples
         --------
@@ -822,34 +871,39 @@ class PatternFrame:
         cost_model: str = "exact",
         anchors: int | None = None,
     ) -> DataFrame:
-        """What listing the complete trends of each group, partition and window works with, and what it will take.
+        """Surveys, per group, partition and window, the graph and the predicted work of listing complete trends.
 
         Parameters
         ----------
         completeness : {"maximal", "ends"}
-        algorithm : str
+            The meaning of complete, as in :meth:`complete_trends`.
+        algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
+            The algorithm to survey, as in :meth:`complete_trends`.
         memory_limit : str or int, optional
-            As of :meth:`complete_trends`.
+            The memory that each task may use, as in :meth:`complete_trends`.
         measure : bool
-            Finds all of the trends, and forgets them, to see what that really takes.
-        optimizer : str
-        cost_model : str
+            Whether all trends are found and dropped, to measure the memory and the steps that this takes.
+        optimizer : {"auto", "branch-and-bound", "greedy", "exhaustive"}
+            The optimizer of ``h-cet``, as in :meth:`complete_trends`.
+        cost_model : {"exact", "worst-case"}
+            The cost model of this optimizer, as in :meth:`complete_trends`.
         anchors : int, optional
-            As of :meth:`complete_trends`.
+            The number of anchors, as in :meth:`complete_trends`.
 
         Returns
         -------
         pyspark.sql.DataFrame
             Group and partition columns, ``window`` if the query slides, and
 
-            - ``events`` that some variable may bind, and those ``surviving`` because they lie on a trend;
+            - ``events``, those that some variable may bind, and ``surviving``, those of them that lie on a trend;
             - ``starts``, ``ends``, ``vertices`` and ``edges`` of the graph;
-            - ``trends``, and ``refs``, the sum of their lengths, as doubles;
+            - ``trends``, their number, and ``refs``, the sum of their lengths, as doubles;
             - ``algorithm``, the published one that the plan amounts to;
-            - ``atoms``, the pieces that the graph can be cut into, the ``cuts`` of the plan, the pieces whose partial
-              trends are ``cached``, and the ``anchors`` that partial trends lead to;
-            - ``predicted_bytes`` of memory, with the graph, and ``predicted_steps`` of the search, and the same as
-              measured, ``bytes`` and ``steps``, NULL without ``measure``.
+            - ``atoms``, the number of pieces that the graph can be cut into, ``cuts``, the number of cuts of the plan,
+              ``cached``, the number of pieces whose partial trends are kept, and ``anchors``, the number of anchors
+              that partial trends lead to;
+            - ``predicted_bytes`` of memory, including the graph, and ``predicted_steps`` of the search; ``bytes`` and
+              ``steps``, the same as measured, NULL without ``measure``.
 
         Raises
         ------
@@ -883,18 +937,18 @@ class PatternFrame:
         limit: int | None = None,
         complete: bool = True,
     ) -> CompleteRequest:
-        """The complete trends by either reading, or else all trends."""
+        """Returns the request for complete trends by either reading, or for all trends; checks ``completeness``."""
         if not complete:
             completeness = ALL
-        elif not is_one_of(completeness, (MAXIMAL, ENDS)):
-            raise InvalidNode(f"no completeness {shown(completeness)}", hint=f"choose {MAXIMAL!r} or {ENDS!r}")
+        else:
+            check_choice("completeness", completeness, (MAXIMAL, ENDS))
         sides = compile_sides(self._rewritten)
         return CompleteRequest(self._rewritten, completeness, extraction, columns, limit, sides)
 
     def _with_room(self, request: CompleteRequest) -> CompleteRequest:
-        """The same request, of joins if some group is beyond a task, they can take it, and nothing else is asked for.
+        """Returns the request, by joins if some group is beyond a task and joins can take the query.
 
-        Who says what a task may keep, has said that tasks take it.
+        A request that names an algorithm, a memory limit or another option is returned as it is.
         """
         if request.extraction != USUAL or request.resolved.is_stream or not fits_joins(request):
             return request
@@ -903,7 +957,7 @@ class PatternFrame:
         return request if room is None else attrs.evolve(request, extraction=Extraction("joins"), exceeded=room)
 
     def _weight(self, by: Term | None) -> Aggregate:
-        """What trends are ordered by, checked and with the exact names of its columns."""
+        """Returns the aggregate that trends are ordered by, checked and with the exact names of its columns."""
         hint = "use by=cet.length(), cet.count(B), cet.sum(B.x) or another aggregate of the events of a trend"
         node = Length() if by is None else to_expr(by)
         if isinstance(node, Length):
@@ -915,15 +969,16 @@ class PatternFrame:
         return self._rewritten_returning(Returned(node, "by")).query.returning[0].aggregate
 
     def graph(self, algorithm: str = "auto", columns: Sequence[str] | None = None) -> EventGraph:
-        """The graph whose paths are the trends, as lazy DataFrames of vertices and edges.
+        """Builds the graph whose paths are the trends, as lazy DataFrames of vertices and edges.
 
         Parameters
         ----------
         algorithm : {"auto", "kernel", "joins"}
             All give the same rows. ``kernel`` builds the graph of each group in one task, in space proportional to its
-            events; ``auto`` takes it unless a group is beyond the limit of a worker, as in :meth:`complete_trends`.
-            ``joins`` builds it by Spark's joins, for a group beyond a task's memory. It takes no NOT, and runs jobs
-            when a DataFrame is first asked for: what is proportional to the events is found once, and kept.
+            events; ``auto`` is ``kernel`` unless a group is beyond the limit of a worker, as in
+            :meth:`complete_trends`. ``joins`` builds the graph by Spark's joins, for a group beyond a task's memory. It
+            takes no NOT, and runs jobs when one of the DataFrames is first asked for: tables of a size proportional to
+            the events are computed once, and kept.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
 
@@ -934,8 +989,10 @@ class PatternFrame:
         Raises
         ------
         UnsupportedQuery
-            If the trends are not the paths of a graph of events: a span, an AND at the top, a NOT that depends on the
-            trend, a predicate on events that are no neighbours.
+            If the trends are not the paths of a graph of events, because of a span, an AND at the top, a NOT that
+            depends on the trend, or a predicate on events that are no neighbours.
+        StreamingNotSupported
+            If the DataFrame is a stream.
 
         Examples
         --------
@@ -963,16 +1020,17 @@ class PatternFrame:
         return EventGraph(self._df, plan, graph_fragment)
 
     def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:
-        """Why the query has no trend: which variable binds no event, and without which demand there would be trends.
+        """Finds why the query has no trend: variables without events, and demands that rule out all trends.
 
-        This runs jobs at once: one looks at all events by themselves, and one or two more count the trends of the
-        pattern's beginnings, and of queries that demand less. If there are no trends, the closest ones are looked for.
+        This runs jobs at once. The first one tests single events; one or two more count the trends of the pattern's
+        beginnings, and those of queries that demand less. If the query has no trends, the closest misses are looked
+        for.
 
         Parameters
         ----------
         sample : int
-            Trends are counted over about so many events, if there are more: over all events of some keys, or of the
-            first time where the query has no key.
+            The number of events, about, over which trends are counted if there are more: all events of some keys, or
+            the earliest events where the query has no key.
 
         Returns
         -------
@@ -983,6 +1041,8 @@ class PatternFrame:
         ------
         InvalidNode
             If the sample is no number of events.
+        StreamingNotSupported
+            If the DataFrame is a stream.
 
         Examples
         --------
@@ -1019,37 +1079,46 @@ class PatternFrame:
         anchors: int | None = None,
         emit: str = FINAL,
     ) -> Explanation:
-        """How the query is understood and run.
+        """Explains how the query is understood and run.
 
         Parameters
         ----------
         stage : str, optional
-            One stage; by default the first five of ``parsed``, ``resolved``, ``rewritten``, ``physical``, ``spark``,
-            ``trends``, ``complete``, ``matches``, ``survey``. ``physical`` is how the query's aggregates are answered
-            (a stream with ``WITHIN`` alone has none, and ``trends`` stands for it; nor has a query that says which
-            matches are taken, and ``matches`` does), ``trends`` how :meth:`trends` runs, ``complete`` how
-            :meth:`complete_trends` does, ``matches`` how :meth:`matches` does, and ``survey`` sums up
-            :meth:`survey_complete_trends`, which runs a job.
+            One of ``parsed``, ``resolved``, ``rewritten``, ``physical``, ``spark``, ``trends``, ``complete``,
+            ``matches`` and ``survey``; by default the first five. ``physical`` is the plan of the query's aggregates;
+            where there are none, it shows ``trends`` for a stream with ``WITHIN`` alone, and ``matches`` for a query
+            that says which matches are taken. ``trends``, ``complete`` and ``matches`` are the plans of :meth:`trends`,
+            :meth:`complete_trends` and :meth:`matches`. ``survey`` sums up :meth:`survey_complete_trends`, which runs a
+            job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
         completeness : {"maximal", "ends"}
+            The meaning of complete, as in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
         algorithm : str
+            As in :meth:`complete_trends` for the stages ``complete`` and ``survey``, and as in :meth:`trends` for the
+            stage ``trends``.
         memory_limit : str or int, optional
+            As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
         measured : bool
-            Whether jobs run that add true numbers: for the stage ``physical`` the rows that each step gives, and the
-            seconds from the events up to it, for which the plan is run as far as each of them; for ``trends`` partial
-            matches, and for ``survey`` what :meth:`survey_complete_trends` measures. Stages tell how long they took.
-        plan : str or sequence of str
-        statistics : mapping, optional
-        adaptation : str or mapping, optional
-            As of :meth:`trends`, for the stage ``trends``, which also takes its ``algorithm``. Where one of them is
-            given, or ``emit="eager"``, ``physical`` stands for ``trends``, as no other answer has such plans.
-        optimizer : str
-        cost_model : str
+            Whether jobs run that measure the plan. For the stage ``physical`` they add the rows that each step gives,
+            and the seconds from the events up to it: the plan is run as far as each of its steps. For ``trends`` they
+            add the number of partial matches, and for ``survey`` what :meth:`survey_complete_trends` measures. Each
+            stage then says how long it took.
+        plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
+            As in :meth:`trends`, for the stage ``trends``. Where a plan, statistics, an adaptation or ``emit="eager"``
+            is given, the stage ``physical`` shows ``trends``, as no other answer has such plans.
+        statistics : mapping or "sample", optional
+            As in :meth:`trends`, for the stage ``trends``.
+        adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping, optional
+            As in :meth:`trends`, for the stage ``trends``.
+        optimizer : {"auto", "branch-and-bound", "greedy", "exhaustive"}
+            As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
+        cost_model : {"exact", "worst-case"}
+            As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
         anchors : int, optional
-            As of :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
+            As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
         emit : {"final", "update", "eager"}
-            As of :meth:`count_trends`, for the stage ``physical``, or as of :meth:`trends`, for the stage ``trends``.
+            As in :meth:`count_trends` for the stage ``physical``, and as in :meth:`trends` for the stage ``trends``.
 
         Returns
         -------
@@ -1061,7 +1130,7 @@ class PatternFrame:
         ResolutionError
             If there is no stage of that name.
         InvalidNode
-            If the answer of the stage cannot be emitted like this.
+            If the stage has no such ``emit``, or an argument has no such value.
 
         Examples
         --------
@@ -1132,17 +1201,17 @@ class PatternFrame:
         )
 
     def _summed_survey(self, request: CompleteRequest, measured: bool) -> dict[str, Any]:
-        """A survey over all groups and windows; this runs a job."""
+        """Sums up a survey over all groups and windows; this runs a job."""
         refuse_streaming(self._df, _SURVEY)
         return summary(run(self._df, plan_complete(SurveyRequest(request, measured)).plan))
 
     def _decide_all_trends(self, detection: Detection, emit: str) -> Decision:
-        """How all trends are listed, with all columns."""
+        """Plans to list all trends, with all columns."""
         check_emit(emit, "trends", EAGER)
         return self._decide_trends(None, self._columns(None), detection, emit)
 
     def _trends_views(self, detection: Detection, measured: bool, emit: str) -> tuple[PlanView, ...]:
-        """How trends are listed, and with ``measured`` the partial matches of each step."""
+        """Returns views of how trends are listed, and with ``measured`` of the partial matches of each step."""
         decision = self._decide_all_trends(detection, emit)
         if not measured:
             return physical_views(decision)
@@ -1156,19 +1225,19 @@ class PatternFrame:
 
 
 def computed_by(query: Query, df: DataFrame) -> tuple[Computed, ...]:
-    """The columns that a query computes of those of a DataFrame, with exact names."""
+    """Returns the groups that a query computes from columns of a DataFrame, with the exact names of these columns."""
     return resolve_computed(query, schema_of(df), known_functions=function_names()) if query.computed else ()
 
 
 def spark_columns(query: Query) -> list[Column]:
-    """The conditions that are given as Spark columns."""
+    """Returns the conditions of events that are given as Spark columns."""
     conditions = [event.condition for event in events(query.pattern) if event.condition is not None]
     nodes = (node for condition in conditions for node in condition.walk() if isinstance(node, SparkColumn))
     return [node.column for node in dict.fromkeys(nodes)]
 
 
 def _is_of_each(per_group: bool) -> bool:
-    """Whether so many trends are given of each group; raises for what says neither."""
+    """Returns ``per_group``; raises InvalidNode unless it is a bool."""
     if not isinstance(per_group, bool):
         raise InvalidNode(f"per_group is True or False, not {shown(per_group)}", hint="True gives k of each group")
     return per_group
@@ -1196,14 +1265,14 @@ def pattern(
     sort_memory: str | int | None = None,
     state: str | None = None,
 ) -> PatternFrame:
-    """Bind a query to the events of a DataFrame.
+    """Binds a query to the events of a DataFrame.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame
         One row per event. A DataFrame of pandas, or of pandas on Spark, is converted where a session is active.
     query : query, pattern or str
-        From the fluent functions, or text.
+        A query or pattern made by the fluent functions, or a query text.
     time : str, optional
         The time column: a timestamp, a date or an integer; by default the only timestamp column.
     tie_break : str or sequence of str, optional
@@ -1213,27 +1282,28 @@ def pattern(
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
     sort : {"auto", "kernel", "spark", "runs", "input"}, optional
-        Who puts the events of each task in order of time.
+        The way in which the events of each task are put in order of time.
 
-        - ``"spark"``: Spark, by its own sort.
-        - ``"kernel"``: the kernel, in the Python worker.
-        - ``"runs"``: Workers sort what they read before the shuffle, and send many events of a key in one row. This
-          pays where keys have hundreds of events. Where more of an event is sent than numbers, or ties are broken, it
-          means ``"auto"``.
-        - ``"input"``: Nobody, as each task reads events in order, for instance from a file for each day. A task
-          multiplies what it reads of a key, and no event is shuffled. A key whose events turn out to be mixed is read
-          once more, see :ref:`stretches`. For queries that are not answered by such products it means ``"auto"``.
-        - ``"auto"``: Spark or the kernel, whichever is expected to take less time.
+        - ``"spark"``: Spark sorts them.
+        - ``"kernel"``: The kernel sorts them in the Python worker.
+        - ``"runs"``: Workers sort the events that they read before the shuffle, and send many events of a key in one
+          row. This pays where keys have hundreds of events. Where other columns of an event than numbers are sent, or
+          ties are broken, it means ``"auto"``.
+        - ``"input"``: Nothing is sorted, as each task reads events in order, for instance from a file for each day. A
+          task multiplies what it reads of a key, and no event is shuffled. A key whose events turn out to be mixed is
+          read once more, see :ref:`stretches`. For queries that are not answered by such products it means ``"auto"``.
+        - ``"auto"``: Spark or the kernel sorts, whichever is expected to take less time.
 
-        By default the session's setting ``cetdsl.sort``, and else ``"auto"``.
+        By default the session's setting ``cetdsl.sort``, or ``"auto"`` if it is not set.
     sort_memory : str or int, optional
-        About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
-        Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 48 MiB.
+        The amount, about, of a task's events that the kernel holds while it sorts, as ``"64m"`` or bytes; the rest goes
+        to Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, or 48 MiB if it is not set.
     state : {"auto", "windows", "events"}, optional
-        How a stream keeps its events until they are answered: those of each window by Spark's own operators, with any
-        state store; or each event once, packed, however many windows need it, which takes RocksDB as the state store:
-        see :doc:`/streaming`. ``auto`` takes the latter where windows overlap and it can be had. By default the
-        session's setting ``cetdsl.state``, and else ``auto``.
+        How a stream keeps its events until their windows are answered. ``windows``: Spark's own operators keep the
+        events of each window, with any state store. ``events``: each event is kept once, packed, however many windows
+        need it; this takes RocksDB as the state store, see :doc:`/streaming`. ``auto`` is ``events`` where windows
+        overlap and the session supports it, and ``windows`` otherwise. By default the session's setting
+        ``cetdsl.state``, or ``auto`` if it is not set.
 
     Returns
     -------
@@ -1245,8 +1315,10 @@ def pattern(
         If the text is malformed.
     ResolutionError
         If the query does not fit the DataFrame; several errors are reported at once.
+    WatermarkError
+        If a stream has no watermark on the time column.
     MissingDependency
-        If Spark runs on this machine, and its Python workers are another Python, without what cetdsl needs.
+        If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
 
     Examples
     --------
@@ -1258,9 +1330,9 @@ def pattern(
     df, node = as_dataframe(df), query_of(query)
     asked, kept = asked_sort(df.sparkSession, sort, sort_memory), asked_state(df, state)
     computed = computed_by(node, df)
-    names = tuple(item.name for item in computed)
     df = with_computed(df, computed)
-    bound = PatternFrame(df, node, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names, kept))
+    binding = Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), tuple(computed), kept)
+    bound = PatternFrame(df, node, binding)
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)

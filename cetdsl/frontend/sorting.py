@@ -1,4 +1,4 @@
-"""What users say about who sorts: by an argument, or else by a setting of the session."""
+"""Resolves how events are sorted, from arguments or else from settings of the session."""
 
 from __future__ import annotations
 

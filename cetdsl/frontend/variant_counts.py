@@ -39,12 +39,12 @@ _COUNT = Aggregate("count")
 class VariantCounts:
     """The numbers of trends of a query and of its variants, each counted once, over the events of ``df``.
 
-    They are resolved in the columns of a ``schema``, of which ``df`` has those that the variants read.
+    The query and its variants are resolved against the columns of a ``schema``; ``df`` has those that they read.
 
-    A variant whose number would take too long to find is not counted: its number is None. So is that of one that no
-    query can state, and of one that Spark fails at, as without a predicate another one may divide by zero. One that
-    must bind a variable for which the query finds no event, and asks no less of it, has none without being asked:
-    ``unbound`` are these variables, each with what the query asks of their events by themselves.
+    The number of a variant is None if it would take too long to find, if no query can state the variant, or if Spark
+    fails at it: without one predicate another one may divide by zero. ``unbound`` are the variables for which the query
+    finds no event, each with its predicates on single events. A variant that must bind such a variable, with no fewer
+    of these predicates, has no trends, and is not counted by a job.
     """
 
     def __init__(

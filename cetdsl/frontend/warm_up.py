@@ -19,7 +19,7 @@ _RISING = "PATTERN SEQ(A, B+) WHERE [k] AND B.x < NEXT(B).x"
 
 
 def warm_up(spark: SparkSession | None = None) -> dict[str, float]:
-    """Compile the kernels, so that no later query waits for it.
+    """Compiles the kernels of the usual queries, so that these do not wait for it later.
 
     Numba compiles a kernel when it is first used, and keeps it on disk for all processes of the same user. This asks a
     small query of every kind: aggregates in all number forms, trends, complete trends, workloads, and

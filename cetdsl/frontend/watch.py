@@ -1,4 +1,4 @@
-"""watch(): the progress of a running stream, shown as it goes on."""
+"""``watch()``: shows the progress of a running stream."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from cetdsl.errors import (
     InvalidNode,
     ResolutionError,
     StreamingNotSupported,
-    is_one_of,
+    check_choice,
     raise_together,
     recovering,
     shown,
@@ -69,8 +69,8 @@ class Workload:
     """Queries bound to a DataFrame; made by ``df.patterns(...)`` or :func:`patterns`.
 
     Queries whose partition and group columns agree are answered in one pass: the events are read, shuffled and sorted
-    once. Within it, those that have a Kleene pattern in common share its propagation. Nothing runs until an answer,
-    itself a lazy DataFrame, is collected, shown or written.
+    once. Queries of a pass that have a Kleene pattern in common share its propagation. Each answer is a lazy DataFrame.
+    It is computed when it is collected, shown or written.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Workload:
         self._df = df
         self._again = again
         self._asked = dict(queries)
-        # What they compute are columns of the DataFrame by now, as all others are.
+        # The groups that the queries compute are columns of the DataFrame by now.
         self._queries = {name: query.over_columns() for name, query in queries.items()}
         self._binding = binding
         self._sharing = sharing
@@ -111,30 +111,32 @@ class Workload:
 
     @property
     def queries(self) -> dict[str, Query]:
-        """The queries' nodes, by name."""
+        """The queries as immutable nodes, by name."""
         return dict(self._asked)
 
     def add(self, name: str, query: object) -> Workload:
-        """The workload with one more query.
+        """Returns the workload with one more query.
 
-        A stream takes it where it is started again with its checkpoint, if its events are kept for all queries, with
-        ``keep=`` of :func:`patterns`: the query is then asked of the windows that are open, over all of their events.
-        Spark changes no query while it runs.
+        Spark cannot change a stream while it runs. A stream can be started again from its checkpoint with the new
+        workload if its events are kept for all queries, by ``keep=`` of :func:`patterns`. The new query is then
+        answered for the windows that are open, over all of their events.
 
         Parameters
         ----------
         name : str
+            The name of the query.
         query : query, pattern or str
-            From the fluent functions, or text.
+            A query or pattern made by the fluent functions, or a query text.
 
         Returns
         -------
         Workload
+            A new workload; this one is not changed.
 
         Raises
         ------
         InvalidNode
-            If there is a query of this name.
+            If the workload has a query of this name.
         ResolutionError
             If the query does not fit the DataFrame, or the columns that are kept.
 
@@ -152,20 +154,22 @@ class Workload:
         return self._again({**self._asked, **named_queries({name: query})})
 
     def remove(self, name: str) -> Workload:
-        """The workload without a query; a stream takes this as it takes what :meth:`add` adds.
+        """Returns the workload without a query. A stream can go on with it under the conditions of :meth:`add`.
 
         Parameters
         ----------
         name : str
+            The name of the query.
 
         Returns
         -------
         Workload
+            A new workload; this one is not changed.
 
         Raises
         ------
         InvalidNode
-            If there is no query of this name, or no other one.
+            If the workload has no query of this name, or no other query.
         """
         rest = {other: query for other, query in self._asked.items() if other != name}
         if len(rest) == len(self._asked):
@@ -204,30 +208,30 @@ class Workload:
         return self._rows[number]
 
     def aggregate(self, number: str = "decimal", *, emit: str = FINAL) -> DataFrame:
-        """All answers as one DataFrame.
+        """Computes the aggregates of all queries, in one DataFrame.
 
         Parameters
         ----------
         number : {"decimal", "string", "double", "log2"}
             The form of counts, and of sums over integers and decimals.
         emit : {"final", "update"}
-            As of a single query's aggregates, but that a stream's workload gives final answers alone.
+            As in :meth:`PatternFrame.aggregate`; but on a stream a workload gives ``final`` answers only.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            ``query``, the name; ``group``, a struct of all group columns, NULL where a query does not group by one
-            (left out if none does); ``window`` (left out if no query slides); and the union of the aggregates by name,
-            NULL where a query has none of that name.
+            ``query``, the name of the query; ``group``, a struct of the group columns of all queries, NULL where a
+            query does not group by one (left out if no query has groups); ``window`` (left out if no query slides); and
+            the union of the aggregates by name, NULL where a query has none of that name.
 
         Raises
         ------
         InvalidNode
-            If there is no such ``emit``.
+            If there is no such ``number`` or ``emit``.
         ResolutionError
-            If aggregates of one name have different types.
+            If a query has no RETURN list, or aggregates of one name have different types.
         StreamingNotSupported
-            If answers of a stream are asked for before they are final.
+            If ``emit="update"`` is asked for on a stream.
         """
         self._check_emit(emit, "aggregates", UPDATE)
         return union_of_answers(self._answered(number))
@@ -244,7 +248,7 @@ class Workload:
         algorithm: str = "auto",
         emit: str = FINAL,
     ) -> DataFrame:
-        """The trends of all queries, one row each.
+        """Lists the trends of all queries, one row each.
 
         Sub-patterns that several queries contain are detected once for all of them, along an aggregation plan: see
         :doc:`/aggregation_plans`.
@@ -252,45 +256,46 @@ class Workload:
         Parameters
         ----------
         limit : int, optional
-            Any so many of each query; no work is done for the rest.
+            The most trends of each query to return; which ones is arbitrary, and the search ends there.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         plan : AggregationPlan, optional
-            The plan of the same queries, from :func:`cetdsl.aggregation_plan`; by default one is made. With
-            ``sharing="never"`` there is none.
+            A plan made for the same queries by :func:`cetdsl.aggregation_plan`; by default one is made. With
+            ``sharing="never"`` no plan is used, and none may be given.
         deadline : float, optional
-            Seconds after which the plan found so far is taken.
+            The seconds after which the search for a plan ends, and the best plan found so far is taken.
         statistics : dict, optional
-            How often events come, and how many of them conditions let through, as for :func:`cetdsl.aggregation_plan`:
-            sub-patterns that cost more to keep than to build again are not shared.
+            The rates of events, and the shares of them that meet conditions, as for :func:`cetdsl.aggregation_plan`.
+            With them sub-patterns that cost more to keep than to build again are not shared.
         sharing : {"dynamic", "never"}, optional
-            Whether a sub-pattern is shared wherever it saves more than it takes, which each chunk of events tells, or
-            never; by default as :func:`patterns` was told, for which all modes but "never" are "dynamic" here.
+            ``dynamic``: a sub-pattern is shared where this saves more than it costs, which is decided for each chunk of
+            events. ``never``: no sub-pattern is shared. By default ``never`` if :func:`patterns` was told so, and
+            ``dynamic`` otherwise.
         algorithm : {"auto", "kernel", "joins"}
-            "joins" puts trends together by joins of DataFrames, for groups that no task can hold: see
-            :doc:`/aggregation_plans`. What is shared is joined when this is called. Otherwise the kernel does all.
+            The engine that puts trends together. ``joins`` joins DataFrames, for groups that no task can hold: see
+            :doc:`/aggregation_plans`. The call itself then joins the sub-patterns that are shared. ``auto`` is
+            ``kernel``, which runs in tasks.
         emit : {"final", "eager"}
-            As of a single query's trends, but that a stream's workload gives final answers alone.
+            As in :meth:`PatternFrame.trends`; but on a stream a workload gives ``final`` answers only.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            ``query``, the name; the group and partition columns of all queries, NULL where a query has none of that
-            name; ``window`` if some query slides, NULL for the others; and ``trend``: an array, in order of time, of
-            ``struct<variable string, event struct<columns>>``.
+            ``query``, the name of the query; the group and partition columns of all queries, NULL where a query has
+            none of that name; ``window`` if some query slides, NULL for the others; and ``trend``: an array, in order
+            of time, of ``struct<variable string, event struct<columns>>``.
 
         Raises
         ------
         InvalidNode
-            If the plan is one of other queries, or statistics are none, or are given beside a plan; or if nothing is
-            to be shared along a plan that is given, or sharing is no mode of trends; or if there is no such algorithm
-            or ``emit``.
+            If the plan was made for other queries; the statistics are malformed, or are given together with a plan; a
+            plan is given with ``sharing="never"``; or there is no such sharing mode, algorithm or ``emit``.
         ResolutionError
-            If there is no column of a name.
+            If ``columns`` names a column that the DataFrame does not have.
         StreamingNotSupported
-            If trends of a stream are asked for before they are final.
+            If ``emit="eager"`` is asked for on a stream.
         UnsupportedQuery
-            If joins are asked for, and cannot put the trends of some query together.
+            If ``algorithm="joins"`` cannot put the trends of some query together.
 
         Examples
         --------
@@ -307,10 +312,10 @@ class Workload:
         return self._listed(limit, columns, self._shared(plan, deadline, statistics, sharing), algorithm).union()
 
     def _check_emit(self, emit: str, what: str, early: str) -> None:
-        """Refuses answers of a stream before they are final.
+        """Raises StreamingNotSupported if answers of a stream are asked for before they are final.
 
-        State holds the events of a key for the windows of all queries together. Who keeps it, Spark, tells that some of
-        them have changed, and not whose.
+        State holds the events of a key for the windows of all queries together. Spark tells that the events of a key
+        have changed, and not for which queries.
         """
         check_emit(emit, what, early)
         if emit != FINAL and self._df.isStreaming:
@@ -343,12 +348,10 @@ class Workload:
         statistics: Mapping[str, object] | None = None,
         sharing: str | None = None,
     ) -> PlanData | None:
-        """The aggregation plan of the queries, as given or else made; None where nothing is to be shared."""
-        if sharing is not None and not is_one_of(sharing, _SHARING_OF_TRENDS):
-            raise InvalidNode(
-                f"no sharing mode of trends {shown(sharing)}",
-                hint=f"choose one of {', '.join(_SHARING_OF_TRENDS)}; the others are for aggregates",
-            )
+        """Returns the aggregation plan of the queries, as given or else made; None where nothing is to be shared."""
+        if sharing is not None:
+            every = f"choose one of {', '.join(_SHARING_OF_TRENDS)}; the others are for aggregates"
+            check_choice("sharing mode of trends", sharing, _SHARING_OF_TRENDS, every)
         if sharing == "never" and plan is not None:
             raise InvalidNode(
                 'a plan is given, but sharing is "never" and does not go by it',
@@ -387,26 +390,34 @@ class Workload:
         limit: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> dict[str, DataFrame]:
-        """The answer of each query as a DataFrame of its own, all from the same pass.
+        """Returns the answer of each query as a DataFrame of its own, all from the same pass.
 
         The rows of the pass are marked to be cached (``DataFrame.persist``): the first answer that is computed fills
-        the cache, and the others read it. :meth:`unpersist` frees it. Those of a stream are not: each answer that is
-        written reads the stream by itself, and :meth:`aggregate` and :meth:`trends` give all of them in one.
+        the cache, and the others read it. :meth:`unpersist` frees it. The rows of a stream are not cached: each answer
+        that is written reads the stream by itself. :meth:`aggregate` and :meth:`trends` give all answers as one stream.
 
         Parameters
         ----------
         number : {"decimal", "string", "double", "log2"}
             The form of counts and sums.
         of : {"aggregates", "trends"}, optional
-            What is asked of each query; by default its aggregates, or its trends if no query has a RETURN list.
+            The kind of answer; by default the aggregates of each query, or its trends if no query has a RETURN list.
         limit : int, optional
+            The most trends of each query to return, as in :meth:`trends`.
         columns : sequence of str, optional
-            Of trends, as of :meth:`trends`.
+            The columns of each event to show, as in :meth:`trends`.
 
         Returns
         -------
         dict of str to pyspark.sql.DataFrame
-            By name; each has the columns that its query alone would have.
+            The answers by the names of their queries; each has the columns that its query alone would have.
+
+        Raises
+        ------
+        InvalidNode
+            If ``of`` is no kind of answer, or an argument is given that the other kind has.
+        ResolutionError
+            If aggregates are asked for, and a query has no RETURN list.
 
         Examples
         --------
@@ -422,10 +433,16 @@ class Workload:
         >>> pairs.unpersist()
         """
         if self._asks_for(of) == "trends":
+            if number != "decimal":
+                check_number(number)
+                raise InvalidNode(f"number={number!r} is about aggregates, and trends are asked for", hint=_ASK_OTHERS)
             listed = self._listed(limit, columns, self._shared())
             if not self._df.isStreaming:
                 self._persisted += [passed.persist() for passed in listed.passes]
             return listed.results()
+        for given, argument in ((limit, "limit"), (columns, "columns")):
+            if given is not None:
+                raise InvalidNode(f"{argument}= is about trends, and aggregates are asked for", hint=_ASK_OTHERS)
         rows = self._answered(number)
         if number not in self._cached and not self._df.isStreaming:
             self._cached.add(number)
@@ -434,7 +451,7 @@ class Workload:
         return rows.results()
 
     def unpersist(self) -> None:
-        """Frees what :meth:`results` has cached."""
+        """Frees the rows that :meth:`results` has cached."""
         for number in self._cached:
             for passed in self._rows[number].passes:
                 passed.unpersist()
@@ -443,28 +460,45 @@ class Workload:
             self._persisted.pop().unpersist()
 
     def _asks_for(self, what: str | None) -> str:
-        """What is asked of the queries, where that may be left open."""
+        """Returns the kind of answer that is asked for: as given, or trends if no query has a RETURN list."""
         if what is None:
             return "aggregates" if self._returns else "trends"
-        if not is_one_of(what, _ASKED):
-            raise InvalidNode(f"no answer {shown(what)}", hint=f"choose one of {', '.join(_ASKED)}")
+        check_choice("answer", what, _ASKED)
         return what
 
     def metrics(self, number: str = "decimal") -> DataFrame:
-        """What each execution tells of its work: one row per task and set of queries, and per query that is in none.
+        """Returns metrics of the work: a row per task and set of queries that share, and per query that shares nothing.
 
-        Runs the workload when it is computed, unless :meth:`results` has cached its rows.
+        The DataFrame runs the workload when it is computed, unless :meth:`results` has cached its rows.
+
+        Parameters
+        ----------
+        number : {"decimal", "string", "double", "log2"}
+            The number form of the answers that are computed.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            ``queries``, and how many of them ran ``unshared``; ``bursts`` of the variables that Kleene patterns read;
-            graphlets that were ``shared``, and ``split`` ones of a query's own; ``splits`` and ``merges``, how often
-            the decision flipped; ``snapshots`` of graphlets and ``event_snapshots`` of events that were not for all;
-            events whose coefficients were ``propagated`` for several queries at once; ``decisions``; seconds spent
-            ``deciding``, and ``seconds`` in the kernel. By query, ``together`` and ``alone`` are the bursts of its
-            Kleene patterns that were propagated with another query, and those that were not, as that cost less or was
-            asked for; ``apart`` says of each of the queries that could not share why.
+            The columns are
+
+            - ``queries``, the names of the queries, and ``unshared``, the number of them that ran without sharing;
+            - ``bursts``, the number of bursts of the variables that Kleene patterns read;
+            - ``shared`` and ``split``, the numbers of graphlets of several queries, and of a single one;
+            - ``splits`` and ``merges``, how often the decision changed to splitting, and to merging;
+            - ``snapshots`` of graphlets, and ``event_snapshots`` of events that the queries do not treat alike;
+            - ``propagated``, the number of events whose coefficients were propagated for several queries at once;
+            - ``decisions``, their number, ``deciding``, the seconds that they took, and ``seconds``, those in the
+              kernel;
+            - ``together`` and ``alone``, by query, the bursts of its Kleene patterns that were propagated with another
+              query, and those that were not, because that cost less or was asked for;
+            - ``apart``, by query that could not share, the reason.
+
+        Raises
+        ------
+        ResolutionError
+            If a query has no RETURN list.
+        StreamingNotSupported
+            If the DataFrame is a stream.
         """
         refuse_streaming(self._df, _MEASURED)
         rows = self._answered(number).metrics()
@@ -481,28 +515,37 @@ class Workload:
         limit: int | None = None,
         algorithm: str = "auto",
     ) -> Explanation:
-        """Which queries share a pass, which of them may share a Kleene pattern, and the merged templates.
+        """Explains which queries share a pass, which of them may share a Kleene pattern, and the merged templates.
 
-        Of trends it shows the aggregation plan along which they are detected.
+        For trends it shows the aggregation plan along which they are detected.
 
         Parameters
         ----------
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
         measured : bool
-            Runs the workload, unless :meth:`results` has cached its rows, and shows its :meth:`metrics` too, those of
-            all tasks together. Of trends it shows how many instances of each sub-pattern were built, how many other
-            vertices did not have to build, and how many events nothing was built of as a parent had no instance.
+            Whether to run the workload, unless :meth:`results` has cached its rows, and to show its :meth:`metrics`,
+            the totals of all tasks. For trends it shows, for each sub-pattern, the number of instances that were built,
+            the number that other vertices did not have to build again, and the number of events from which nothing was
+            built because a parent had no instance.
         of : {"aggregates", "trends"}, optional
-            What is explained; by default as of :meth:`results`.
+            The answers to explain; by default as in :meth:`results`.
         limit : int, optional
+            The most trends of each query to return, as in :meth:`trends`; used for trends only.
         algorithm : {"auto", "kernel", "joins"}
-            Of :meth:`trends`. What joins do is not measured.
+            The engine, as in :meth:`trends`; used for trends only. Joins cannot be measured.
+
+        Returns
+        -------
+        Explanation
+            Prints as text; ``.graphviz()`` and ``.html()`` give pictures.
 
         Raises
         ------
         InvalidNode
-            If what joins do is to be measured.
+            If ``measured=True`` is combined with ``algorithm="joins"``, or an argument has no such value.
+        ResolutionError
+            If aggregates are asked for, and a query has no RETURN list.
 
         Examples
         --------
@@ -545,6 +588,7 @@ class Workload:
 
 _ASKED = ("aggregates", "trends")
 _MEASURED = "what a run of it has measured"
+_ASK_OTHERS = 'leave it out, or say what is asked for by of="aggregates" or of="trends"'
 _SHARING_OF_TRENDS = ("dynamic", "never")
 #: The columns of :meth:`Workload.metrics`.
 METRICS = (
@@ -555,7 +599,7 @@ METRICS = (
 
 
 def check_deadline(deadline: float | None) -> float | None:
-    """Refuse what is no number of seconds."""
+    """Returns a deadline; raises InvalidNode unless it is None or a number of seconds from 0 up."""
     is_number = isinstance(deadline, (int, float)) and not isinstance(deadline, bool)
     if deadline is None or (is_number and deadline >= 0):
         return deadline
@@ -563,7 +607,7 @@ def check_deadline(deadline: float | None) -> float | None:
 
 
 def of_query(name: str, error: CetdslError) -> CetdslError:
-    """The error with the name of its query in front."""
+    """Returns a copy of an error whose message begins with the name of its query."""
     named = copy.copy(error)
     named.message = f"query {name!r}: {error.message}"
     return named
@@ -586,15 +630,15 @@ def patterns(
     keep: Sequence[str] | None = None,
     parameters: Mapping[str, object] | None = None,
 ) -> Workload:
-    """Bind many queries to the events of a DataFrame.
+    """Binds many queries to the events of a DataFrame.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame
         One row per event. A DataFrame of pandas, or of pandas on Spark, is converted where a session is active.
     queries : mapping of str to query or text, or str
-        By name; or one text, ``NAME q1: RETURN ... PATTERN ...; NAME q2: ...``. Each query has a RETURN list, unless
-        trends are all that is asked for.
+        The queries by name; or one text, ``NAME q1: RETURN ... PATTERN ...; NAME q2: ...``. Queries need a RETURN list
+        for aggregates, and none for trends.
     time : str, optional
         The time column; by default the only timestamp column.
     tie_break : str or sequence of str, optional
@@ -604,26 +648,29 @@ def patterns(
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
     sharing : {"dynamic", "static", "always", "never"}
-        Whether queries with a common Kleene pattern share its propagation: decided burst by burst, once per task from
-        given statistics and a sample, always, or never. The answers are the same.
+        Whether queries with a common Kleene pattern share its propagation. ``dynamic``: decided burst by burst.
+        ``static``: decided once per task, from given statistics and a sample. ``always`` and ``never``: not decided.
+        The answers are the same.
     deviations : mapping of str to float, optional
-        The statistics of ``sharing="static"``, by query: the share (0 to 1) of the events of its Kleene patterns at
-        which it does otherwise than most of the queries that it shares with. The first events show what is not given.
+        The statistics of ``sharing="static"``. For each query, the share (0 to 1) of the events of its Kleene patterns
+        that it treats otherwise than most of the queries that it shares with. For queries that are not named it is
+        estimated from the first events.
     cost_model : {"calibrated", "equation-8", "equation-7"}
-        What decisions go by: prices of the work that is done here, measured once per machine; or an equation of Hamlet
-        (SIGMOD 2021), which counts the steps of a program that scans the events before each event.
+        The costs that sharing is decided by. ``calibrated``: the times of the steps of this implementation, measured
+        once per machine. The others: an equation of Hamlet (SIGMOD 2021), which counts the steps of a program that
+        scans the events before each event.
     sort : {"auto", "kernel", "spark", "runs", "input"}, optional
-        Who puts the events of a task in order, as of :func:`pattern`.
+        The way in which the events of each task are put in order, as in :func:`pattern`.
     sort_memory : str or int, optional
-        How much the kernel holds while it sorts, as of :func:`pattern`.
+        The amount of events that the kernel holds while it sorts, as in :func:`pattern`.
     state : {"auto", "windows", "events"}, optional
-        How a stream keeps its events, as of :func:`pattern`.
+        How a stream keeps its events, as in :func:`pattern`.
     keep : sequence of str, optional
-        The columns, besides those of time and type and of what breaks ties, that a stream keeps of all of its events,
-        whatever the queries are: then queries can be added and removed where it is started again with its checkpoint,
-        see :meth:`Workload.add`. They are all that queries can read. By default it keeps what the queries read.
+        The columns that a stream keeps of all of its events, besides those of time, type and ``tie_break``. Queries can
+        read no others. With ``keep``, queries can be added and removed when the stream is started again from its
+        checkpoint, see :meth:`Workload.add`. By default a stream keeps the columns that its queries read.
     parameters : mapping, optional
-        The constants that stand for ``:name`` in the texts, by name, as of :func:`parse`.
+        The constants that stand for ``:name`` in the texts, by name, as in :func:`parse`.
 
     Returns
     -------
@@ -632,14 +679,19 @@ def patterns(
     Raises
     ------
     InvalidNode
-        If there is no query, a name, the sharing mode or the cost model is not one, or deviations are not shares of
-        queries that exist, or not asked for; if a parameter is no constant, or no text has one of its name.
+        If there is no query; a query's name is no text; there is no such sharing mode or cost model, or it has no
+        effect; deviations are not shares from 0 to 1, name a query that does not exist, or are given without
+        ``sharing="static"``; or a parameter is no constant, or no text has a parameter of its name.
     ParseError
         If a text is malformed.
     ResolutionError
         If queries do not fit the DataFrame; the errors of all of them are reported at once.
+    WatermarkError
+        If a stream has no watermark on the time column.
+    StreamingNotSupported
+        If ``keep`` is given, and a query computes a group.
     MissingDependency
-        If Spark runs on this machine, and its Python workers are another Python, without what cetdsl needs.
+        If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
 
     Examples
     --------
@@ -673,7 +725,7 @@ def _bound(named: Mapping[str, Query], df: DataFrame, binding: Binding, how: Sha
             hint="compute it before, with df.withColumn(...), and name it among the columns of keep=",
         )
     df = with_computed(df, computed)
-    binding = attrs.evolve(binding, computed=tuple(item.name for item in computed))
+    binding = attrs.evolve(binding, computed=tuple(computed))
     workload = Workload(df, named, binding, how, again)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
@@ -686,7 +738,7 @@ def _bound(named: Mapping[str, Query], df: DataFrame, binding: Binding, how: Sha
 
 
 def _computed_by_all(queries: Mapping[str, Query], df: DataFrame) -> list[Computed]:
-    """The columns that queries compute of those of a DataFrame, each once."""
+    """Returns the groups that queries compute from columns of a DataFrame, each once."""
     found: dict[str, tuple[str, Computed]] = {}
     errors: list[CetdslError] = []
     for name, query in queries.items():
@@ -704,7 +756,7 @@ def _computed_by_all(queries: Mapping[str, Query], df: DataFrame) -> list[Comput
 
 @contextmanager
 def _noting(errors: list[CetdslError], name: str) -> Iterator[None]:
-    """Keeps the errors of a query, with its name."""
+    """Catches the errors of a query, and adds them to a list with the name of the query."""
     try:
         yield
     except AnalysisErrors as several:
@@ -714,10 +766,8 @@ def _noting(errors: list[CetdslError], name: str) -> Iterator[None]:
 
 
 def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, queries: Mapping[str, Query]) -> Sharing:
-    if not is_one_of(mode, SHARING):
-        raise InvalidNode(f"no sharing mode {shown(mode)}", hint=f"choose one of {', '.join(SHARING)}")
-    if not is_one_of(cost_model, COST_MODELS):
-        raise InvalidNode(f"no cost model {shown(cost_model)}", hint=f"choose one of {', '.join(COST_MODELS)}")
+    check_choice("sharing mode", mode, SHARING)
+    check_choice("cost model", cost_model, COST_MODELS)
     if cost_model != CALIBRATED and mode not in ("dynamic", "static"):
         raise InvalidNode(
             f"a cost model is given, but sharing is {mode!r} and decides nothing",
@@ -740,9 +790,9 @@ def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, querie
 
 
 def named_queries(queries: object, parameters: object = None) -> dict[str, Query]:
-    """Returns the queries of a workload by name, which come as a mapping or as one text.
+    """Returns the queries of a workload by name; they are given as a mapping or as one text.
 
-    Constants stand for the ``parameters`` of texts; with None, there is no argument that gives them.
+    ``parameters`` are the constants of the texts by name; None if the caller has no argument for them.
     """
     values = {} if parameters is None else constants(parameters)
     if isinstance(queries, str):
@@ -768,7 +818,7 @@ def named_queries(queries: object, parameters: object = None) -> dict[str, Query
 
 
 def _with_values(query: object, values: Mapping[str, Literal]) -> Query:
-    """A query of a workload; of the values, a text takes those that it mentions."""
+    """Returns the node of a query; a text takes those of the values that it mentions."""
     if not isinstance(query, str):
         return query_of(query)
     mentioned = sase.parameters_in(query)

@@ -1,1 +1,1 @@
-"""The physical vocabulary: plain data in numbers, shared by whoever plans a query, runs it and explains it."""
+"""The physical vocabulary: plain data in numbers, shared by planning, execution and explain."""

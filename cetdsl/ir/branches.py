@@ -1,4 +1,4 @@
-"""The branches of a machine: its ways from begin to end without OR, on each of which variables follow each other.
+"""The branches of a machine: its paths from begin to end without OR, on each of which variables follow each other.
 
 A machine is unambiguous, so each trend is found on exactly one way: branches share no trend.
 """

@@ -1,11 +1,11 @@
-"""When a stream gives an answer: once, when it is final, or before."""
+"""The times at which a stream gives an answer: once, when it is final, or before."""
 
 from __future__ import annotations
 
 #: "final": once, when nothing can change it. "update": the answer of a window so far, whenever its events change.
 #: "eager": a trend as soon as the last of its events has come.
 FINAL, UPDATE, EAGER = ("final", "update", "eager")
-#: What Spark observes of a stream: how the name of each observation begins, which goes on with a number. Of the events
-#: that came ``ends``, for which time buckets, and ``keys``, as a bitmap, ``until`` when they are needed; of answers
-#: their ``rows``; of sharing the ``decisions``.
-KEPT, KEYED, ANSWERED, DECIDED = OBSERVED = ("cetdsl kept", "cetdsl keys", "cetdsl answers", "cetdsl sharing")
+#: The prefixes of the names of observations that Spark makes of a stream; a serial number is appended to each.
+#: KEPT: the events that came per time bucket (``ends``, JSON). KEYED: a bitmap of their ``keys``, and ``until`` when
+#: they are needed. ANSWERED: the ``rows`` of answers. DECIDED: the ``decisions`` on sharing.
+KEPT, KEYED, ANSWERED, DECIDED = ("cetdsl kept", "cetdsl keys", "cetdsl answers", "cetdsl sharing")

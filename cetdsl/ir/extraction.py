@@ -1,4 +1,4 @@
-"""How trends are to be got out of a graph, as a query asks for it."""
+"""The algorithm, and its parameters, by which complete trends are extracted from a graph."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ COST_MODELS = ("exact", "worst-case")
 
 @attrs.frozen
 class Extraction:
-    """How trends are extracted: by ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"`` or ``"anchors"``.
+    """How trends are extracted, by an ``algorithm``.
 
-    ``memory`` is bytes for partial trends (None: no limit), and for the graph where a query is asked. For h-cet,
-    ``optimizer`` is one of :data:`OPTIMIZERS` and ``cost_model`` one of :data:`COST_MODELS`. For anchors, so many
-    attribute vertices are ``anchors`` (None: as many as cost least).
+    This is ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"``, ``"anchors"``, ``"balanced"``, ``"joins"`` or
+    ``"definition"``. ``memory`` is bytes for partial trends (None: no limit), and for the graph where a query is asked.
+    For h-cet, ``optimizer`` is one of :data:`OPTIMIZERS` and ``cost_model`` one of :data:`COST_MODELS`. For anchors, so
+    many attribute vertices are ``anchors`` (None: as many as cost least).
     """
 
     algorithm: str = "auto"

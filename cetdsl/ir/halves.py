@@ -1,4 +1,4 @@
-"""Which keys are counted by two threads, each of which has half of their events."""
+"""Conditions under which a key is counted by two threads, each of which has half of its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which index answers the predicates of an edge.
+"""Chooses the index that answers the predicates of an edge.
 
 Each edge of the machine is answered by the cheapest *index* that its comparisons allow:
 

@@ -1,4 +1,4 @@
-"""How the events of a stream are kept until they are answered: once for each of their windows, or once."""
+"""The ways in which a stream keeps its events until they are answered: once for each of their windows, or once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ KEPT_SHARES = "spark.sql.streaming.internal.stateStore.partitions"
 
 @attrs.frozen
 class AskedState:
-    """How events are to be kept, one of :data:`STATES`, and what ``lacks`` for keeping each once; None: nothing.
+    """The user's ``state=`` choice, one of :data:`STATES`.
 
-    If ``whole``, all of them are to be kept with all of their columns, so that other queries can go on with them. State
-    is cut into ``shares`` of the keys, a task each, of which ``at_once`` can run at the same time.
+    ``lacks`` says what prevents keeping each event once, None if nothing does. If ``whole``, all events are to be kept
+    with all of their columns, so that other queries can go on with them. State is cut into ``shares`` of the keys, a
+    task each, of which ``at_once`` can run at the same time.
     """
 
     by: str = AUTO

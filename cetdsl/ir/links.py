@@ -1,4 +1,4 @@
-"""How a matching policy becomes columns of events and comparisons of neighbours.
+"""Turns a matching policy into columns of events and comparisons of neighbours.
 
 A policy other than ANY says which events may lie between two neighbours of a trend. Where that depends on the earlier
 of them alone, and on the state that it is bound in, all events that may come next are of one instant. A *link* is a

@@ -1,4 +1,4 @@
-"""Matches that are found one after the other: what rows must satisfy to stand in one."""
+"""Matches that are found one after the other: the conditions that rows must satisfy to stand in a match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How events are packed: many of those that go to one task as bytes in one value, a parcel."""
+"""The format of parcels: many events that go to one task, packed as bytes in one value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker must know to match rows: MATCH_RECOGNIZE."""
+"""The specification of a MATCH_RECOGNIZE kernel: what a worker must know to match rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells complete trends where the edges at the ends of a path do not.
+"""Shadows: they tell which trends are complete where the edges at the ends of a path do not.
 
 A *reading* of some bindings is the state that an automaton is in after them. Where a variable stands at several places
 of a pattern, a longer trend may read the same bindings in other states: these are their *shadows*. A trend is complete

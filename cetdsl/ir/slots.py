@@ -1,4 +1,4 @@
-"""What many queries demand of the events of a match, slot by slot, and the sub-patterns whose instances they share.
+"""Demands of many queries on the events of a match, slot by slot, and the sub-patterns whose instances they share.
 
 A *slot* holds one event. Events fit into it by their *kind*, the number of a text of the type column, and by *tests*,
 the numbers of conditions on an event's own row. An *instance* of a vertex gives each of its slots an event.

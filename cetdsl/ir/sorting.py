@@ -1,4 +1,4 @@
-"""Who puts the events of a task in order: Spark, the kernel, both in turn by sorted runs, or the input itself.
+"""The ways to put the events of a task in order: by Spark, by the kernel, in sorted runs, or by the input itself.
 
 Spark sorts rows after the shuffle and before they are sent to a worker; the kernel sorts them in the worker. Runs are
 sorted by a worker before the shuffle, so that Spark shuffles and sorts a row for each run, not for each event. Where

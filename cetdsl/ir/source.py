@@ -1,4 +1,4 @@
-"""How the events of a query are read, keyed and cut by time."""
+"""The source of a query's events: how they are read, keyed and cut by time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from cetdsl.ir.emission import FINAL, UPDATE
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.sorting import AS_USUAL, AskedSort
 from cetdsl.ir.windowing import SPAN, Windowing, has_windows
+from cetdsl.pattern.query import Computed
 
 
 @attrs.frozen
@@ -19,6 +20,7 @@ class Source:
     equal along a trend, of which the user named ``asked_partitions``. Rows without a time are an "error", or a "skip".
     ``sort`` says who is to sort. Of a stream, ``watermark`` is the delay of its watermark in microseconds: how long it
     waits for late events, ``emit`` says when it gives an answer, and ``state`` how events are to be kept until then.
+    ``computed`` are those of its columns that are computed of others.
     """
 
     schema: Schema
@@ -34,6 +36,7 @@ class Source:
     watermark: int | None = None
     emit: str = FINAL
     state: keeping.AskedState = keeping.AS_USUAL
+    computed: tuple[Computed, ...] = ()
 
     @property
     def is_stream(self) -> bool:

@@ -1,4 +1,4 @@
-"""How the predicates of each transition of a machine are answered: by an index of values or by tests of two events."""
+"""The transitions of a machine, whose predicates are answered by an index of values or by tests of two events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How time is cut into windows."""
+"""The windowing of a query: how time is cut into windows."""
 
 from __future__ import annotations
 

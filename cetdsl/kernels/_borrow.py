@@ -1,4 +1,4 @@
-"""Arrays that count no references.
+"""Borrowed arrays: views of arrays in compiled code that do not count references.
 
 Numba counts a reference whenever a kernel takes an array out of a tuple, and cannot see in long functions that the
 counting is of no use: half a thousand such pairs are left in the interpreter of tapes, each an atomic operation of some

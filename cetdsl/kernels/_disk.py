@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept on disk, and how a file there is read and written.
+"""Manages the folder in which compiled kernels are kept on disk, and how a file there is read and written.
 
 To load machine code is to run it, so nobody but this process's user may have written it. A folder is used only if it
 is a real one, belongs to the user, and neither its group nor others may write to it; so is a file, at the moment when

@@ -1,4 +1,4 @@
-"""Where a worker's task begins: a stage's name and its pickled plan, Arrow batches in, Arrow batches out."""
+"""The entry point of a worker's task: a stage's name and its pickled plan, Arrow batches in, Arrow batches out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a pattern to an unambiguous automaton over its event variables.
+"""Builds an unambiguous automaton over the event variables of a pattern.
 
 The position automaton (Glushkov 1961) has one state per occurrence of a variable; where a variable occurs more
 than once it is determinised over variables, so that every trend has exactly one accepting path and counting paths
@@ -385,7 +385,7 @@ def _relabel(automaton: Automaton, block: list[int]) -> Automaton:
 
 
 def trim(automaton: Automaton) -> Automaton:
-    """Without the states that lie on no way from an initial to a final state."""
+    """Returns the automaton without useless states: those that lie on no path from an initial to a final state."""
     forward = _reach({q for q, _ in automaton.initial}, [(t.source, t.target) for t in automaton.transitions])
     backward = _reach({q for q, _ in automaton.final}, [(t.target, t.source) for t in automaton.transitions])
     useful = forward & backward
@@ -419,7 +419,7 @@ def _reach(start: set[int], arrows: list[tuple[int, int]]) -> set[int]:
 
 
 def restrict_count(automaton: Automaton, variable: str | None, limit: int, allowed: Callable[[int], bool]) -> Automaton:
-    """Only the words in which a variable occurs an allowed number of times.
+    """Intersects the automaton with the words in which a variable occurs an allowed number of times.
 
     This is the product with a counter that stops at ``limit``; it turns ``COUNT(b) >= 3`` into states.
 

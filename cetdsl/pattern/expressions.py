@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import enum
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -401,6 +401,22 @@ def with_attributes(expr: Expr, change: Callable[[Attribute], Attribute]) -> Exp
 def bind_attributes(expr: Expr, variable: str) -> Expr:
     """The condition of an event with its own columns given to ``variable``."""
     return with_attributes(expr, lambda a: attrs.evolve(a, variable=variable) if a.variable is None else a)
+
+
+def rename_variables(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The term with other names for some variables of its columns.
+
+    Examples
+    --------
+    >>> rename_variables(Attribute("a", "x"), {"a": "b"}).variable
+    'b'
+    """
+
+    def renamed(attribute: Attribute) -> Attribute:
+        own = attribute.variable
+        return attribute if own is None else attrs.evolve(attribute, variable=names.get(own, own))
+
+    return with_attributes(expr, renamed)
 
 
 def strip(expr: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""What can be said of a pattern without seeing an event: lengths, counts of bindings, who may follow whom.
+"""Static properties of a pattern: lengths, counts of bindings, and which variables may follow each other.
 
 A pattern is read as a regular expression over its variables. NOT is invisible here: it restricts the gap in which
 it stands but binds nothing. AND of single events inside another pattern is each of their orders; AND at the top

@@ -1,4 +1,4 @@
-"""A whole query: pattern, predicates, keys, window and what to return."""
+"""The node of a whole query: pattern, predicates, keys, window and the aggregates to return."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from cetdsl.errors import InvalidNode, is_one_of, shown
+from cetdsl.errors import InvalidNode, check_choice, shown
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -116,11 +116,9 @@ def computed_name(term: Expr) -> str | None:
 
 
 def _check_policy(_: Any, __: Any, policy: Any) -> None:
-    if policy is not None and not is_one_of(policy, POLICIES):
-        raise InvalidNode(
-            f"there is no matching policy {shown(policy)}",
-            hint="'any' skips any event, 'next' only events that could not be bound, 'strict' none",
-        )
+    if policy is not None:
+        meaning = "'any' skips any event, 'next' only events that could not be bound, 'strict' none"
+        check_choice("matching policy", policy, POLICIES, meaning)
 
 
 @attrs.frozen
@@ -230,7 +228,7 @@ class Query:
         return ANY if self.policy is None else self.policy
 
     def over_columns(self) -> Query:
-        """The same where computed groups have become columns."""
+        """Returns the query with its computed groups treated as existing columns."""
         return attrs.evolve(self, computed=()) if self.computed else self
 
     def _check_computed(self) -> None:

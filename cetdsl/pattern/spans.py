@@ -1,4 +1,4 @@
-"""Lengths of time: of windows, of parts of a pattern, and between neighbours."""
+"""Lengths of time: those of windows, of parts of a pattern, and between neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes as text: the form that the SASE-like grammar reads back into equal nodes."""
+"""Writes nodes as text: the form that the SASE-like grammar reads back into equal nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query with one demand less, or with less of its pattern: what is asked to see which demand nothing meets."""
+"""Variants of a query with one demand less, or with less of its pattern; they show which demand no trend meets."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def steps_of(query: Query) -> tuple[Part, ...]:
         patterns = [Seq(pattern.parts[:end]) if end > 1 else pattern.parts[0] for end in ends]
     else:
         patterns = [pattern]
-    return tuple(Part(quote(part), _narrowed(query, part)) for part in patterns)
+    finished = patterns if isinstance(pattern, Or) else patterns[-1:] if not isinstance(pattern, And) else []
+    return tuple(Part(quote(part), _narrowed(query, part, part in finished)) for part in patterns)
 
 
 def exchanged_orders(query: Query) -> Iterator[Part]:
@@ -151,10 +152,14 @@ def cumulated(query: Query, demands: Collection[Demand]) -> list[Query]:
     return [without(query, [demand for demand in demands if demand not in some]) for some in kept][1:]
 
 
-def _narrowed(query: Query, pattern: Pattern) -> Query:
-    """The query for a part of its pattern, with what is asked of that part's variables."""
+def _narrowed(query: Query, pattern: Pattern, finished: bool) -> Query:
+    """The query for a part of its pattern, with what is asked of that part's variables.
+
+    What is asked of no variable, but of the length, is asked of ``finished`` trends.
+    """
     names = {node.variable for node in pattern.walk() if isinstance(node, Event)}
-    where = [part for part in _conjuncts(query) if set(variables(part)) <= names]
+    asked = [(part, set(variables(part))) for part in _conjuncts(query)]
+    where = [part for part, own in asked if own <= names and (own or finished)]
     return attrs.evolve(query, pattern=pattern, where=where)
 
 

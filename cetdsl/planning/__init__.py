@@ -1,1 +1,1 @@
-"""From a rewritten query to a physical plan: which columns, which automaton, which strategy, and why."""
+"""Plans a rewritten query: chooses columns, automaton and strategy, and keeps the reasons."""

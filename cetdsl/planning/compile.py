@@ -35,7 +35,8 @@ from cetdsl.pattern.query import NEXT
 from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
 
-#: ``COUNT(b) >= n`` is compiled into states up to this n.
+#: The most that states may count up to. ``COUNT(b) >= n`` is compiled into states that count up to n + 2, so n is 510
+#: at most.
 MAX_COUNTED = 512
 #: The predicates between an earlier variable and the later one that is its neighbour.
 _Adjacent = dict[tuple[str, str], list[Expr]]

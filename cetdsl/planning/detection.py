@@ -1,4 +1,4 @@
-"""In which order the trends of a query are put together: branches, the problem of each, and the choice of a plan."""
+"""Plans how the trends of a query are put together: its branches, the problem of each, and the choice of a plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cetdsl.detection.generators import GENERATORS, Comparator, algorithm_for
 from cetdsl.detection.loop import slice_length
 from cetdsl.detection.plans import OrderPlan, Plan, Problem, Variable, given_orders, given_tree, pattern_order
 from cetdsl.detection.statistics import Statistics, given_statistics
-from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
+from cetdsl.errors import InvalidNode, check_choice, is_one_of, nearest, shown
 from cetdsl.ir.branches import Adapting, Branch, Slot, branches_of
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.machine import Pair
@@ -93,7 +93,7 @@ def given_detection(
     >>> given_detection(Seq([Event("A"), Event("B")]), "greddy")
     Traceback (most recent call last):
         ...
-    cetdsl.errors.InvalidNode: there is no plan 'greddy'
+    cetdsl.errors.InvalidNode: no plan 'greddy'
       hint: did you mean 'greedy'?
     """
     road = check_algorithm(algorithm)
@@ -104,9 +104,7 @@ def given_detection(
         raise InvalidNode(f"there are no statistics {shown(statistics)}", hint=nearest(statistics, (SAMPLED,), _KNOWN))
     known = None if statistics is None or sampled else given_statistics(statistics, positive, negated)
     if isinstance(plan, str):
-        if not is_one_of(plan, PLANS):
-            every = f"write one of {', '.join(map(repr, PLANS))}, or a list of all variables"
-            raise InvalidNode(f"there is no plan {shown(plan)}", hint=nearest(plan, PLANS, every))
+        check_choice("plan", plan, PLANS, f"choose one of {', '.join(PLANS)}, or write a list of all variables")
         asked = Detection(plan, known, *_given_adaptation(adaptation), road)
     else:
         given = given_tree if _is_tree(plan) else given_orders
@@ -129,11 +127,8 @@ def check_algorithm(algorithm: object) -> str:
     InvalidNode
         There is no such algorithm.
     """
-    if isinstance(algorithm, str) and is_one_of(algorithm, ALGORITHMS):
-        return algorithm
-    every = f"write one of {', '.join(map(repr, ALGORITHMS))}"
-    hint = nearest(algorithm, ALGORITHMS, every) if isinstance(algorithm, str) else every
-    raise InvalidNode(f"there is no algorithm {shown(algorithm)}", hint=hint)
+    check_choice("algorithm", algorithm, ALGORITHMS)
+    return str(algorithm)
 
 
 def _given_adaptation(given: object) -> tuple[Adaptation, int | None]:

@@ -1,4 +1,4 @@
-"""Chooses predicates that say the same as all that relate the events of an AND: a forest, or each with each."""
+"""Chooses predicates equivalent to all that relate the events of an AND: a forest, or one for each pair."""
 
 from __future__ import annotations
 

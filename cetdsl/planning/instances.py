@@ -1,4 +1,4 @@
-"""Makes the vertices that a kernel joins of an aggregation plan and of what each query demands.
+"""Turns an aggregation plan and the demands of each query into the vertices that a kernel joins.
 
 Only the plan's arrows are taken from it: which vertex is made of which, and which slots hold the same event. What a
 sub-pattern demands is what all alternatives below it demand, so that each match of a query holds an instance of every

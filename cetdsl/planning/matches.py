@@ -1,4 +1,4 @@
-"""What may follow what in a match, under a matching policy.
+"""Lays out the places of rows in a match, and the places that may follow each, under a matching policy.
 
 A row pattern's automaton says which positions may follow each position, in order of preferment. Here a row's position
 is split by all that decides what the row must satisfy, so that the kernel tests rows one by one, whatever the policy:

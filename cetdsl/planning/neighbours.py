@@ -1,4 +1,4 @@
-"""Says which conditions on neighbouring rows a kernel evaluates exactly as Spark would.
+"""Decides which conditions on neighbouring rows a kernel evaluates exactly as Spark would.
 
 They look at columns whatever Spark computes in these, and bring them together by comparisons, logic, IS NULL, and
 arithmetic of doubles: nothing that could fail, that rounds in a way of its own, or that a setting of the session

@@ -1,4 +1,4 @@
-"""Plans how complete trends are told where the edges at the ends of a path of bindings do not tell it.
+"""Plans the shadows that tell complete trends where the edges at the ends of a path of bindings do not.
 
 Three kinds of graphs do, which :mod:`cetdsl.ir.shadows` names. All of them rest on two relations of small automata. A
 state *covers* another one if a trend can go on from it in whatever ways it can go on from the other; a shadow that

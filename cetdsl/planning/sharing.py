@@ -1,4 +1,4 @@
-"""Which queries of a pass share, and how the others are propagated: decided here, shown by explain, obeyed by kernels.
+"""Decides which queries of a pass share, and how the others are propagated; explain shows it, and kernels follow it.
 
 Hamlet (SIGMOD 2021, section 3.1) shares a Kleene sub-pattern among queries whose partition and group columns agree,
 whose windows overlap and whose aggregates can be computed from each other's. Passes see to the first two. The third

@@ -1,4 +1,4 @@
-"""Reads what a query demands of its events, slot by slot, where slots can say all of it."""
+"""Reads the demands of a query on its events, slot by slot, where slots can state all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides who puts the events of a task in order.
+"""Decides how the events of a task are put in order.
 
 Spark sorts rows as they are, by comparing them, after the shuffle. The kernel numbers the keys, sorts positions by the
 digits of times, and moves every column once, which takes the less time the narrower the events are; as a shuffle costs

@@ -1,4 +1,4 @@
-"""What of a stream can be answered: what each time bucket tells by itself, when no more of its events are awaited."""
+"""Decides which plans can answer a stream: those that answer each time bucket by itself, once it awaits no events."""
 
 from __future__ import annotations
 

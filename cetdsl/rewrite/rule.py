@@ -1,4 +1,4 @@
-"""A rewrite rule is one named value: what it does, what it keeps, and its before -> after as documentation."""
+"""The class of a rewrite rule: its effect, what it keeps, and its before -> after as documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL's row pattern recognition: the clause MATCH_RECOGNIZE as nodes, and what it asks of rows.
+"""SQL's row pattern recognition: the clause MATCH_RECOGNIZE as nodes, and the conditions that it puts on rows.
 
 The clause is read (:mod:`~cetdsl.rows.clause`), its pattern becomes an automaton whose arrows are ordered by
 preferment (:mod:`~cetdsl.rows.automaton`), and its expressions are split into what Spark evaluates for each row and

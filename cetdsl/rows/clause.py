@@ -89,6 +89,9 @@ class _Reader:
         if not self._takes("SEEK") and self._ahead("INITIAL"):
             self._fail("INITIAL is for windows of OVER, not for MATCH_RECOGNIZE", "anchor the pattern: PATTERN (^ ...)")
         if not self._takes("PATTERN"):
+            if self._ahead("MATCH_RECOGNIZE"):
+                hint = "give what stands between its parentheses, or a whole SELECT to cet.sql"
+                self._fail("the clause is what MATCH_RECOGNIZE has in parentheses", hint)
             self._fail("PATTERN is missing" if self._ended else f"{self._next.text} is not expected here", _SHAPE)
         pattern = self._pattern()
         within = self._within()

@@ -1,4 +1,4 @@
-"""Reads conditions of DEFINE: what Spark evaluates for each row, and the tree of what depends on the match so far."""
+"""Reads conditions of DEFINE: parts that Spark evaluates for each row, and a tree that depends on the match so far."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import attrs
 #: The operators of a tree. Comparisons, arithmetic and logic are those of SQL, with NULL.
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 ARITHMETIC = ("+", "-", "*", "/", "%", "NEGATIVE", "ABS")
-LOGIC = ("AND", "OR", "NOT", "IS NULL")
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Patterns of events as row patterns: all their quantifiers are greedy, and earlier alternatives are preferred."""
+"""Translates patterns of events into row patterns: quantifiers are greedy, and earlier alternatives are preferred."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from cetdsl.rows.nodes import Alternation, Concatenation, Permutation, Repetitio
 
 
 def row_pattern_of(pattern: Pattern) -> RowPattern:
-    """The row pattern that says the same.
+    """Returns the row pattern that is equivalent to a pattern of events.
 
     Parameters
     ----------
     pattern : Pattern
-        Without NOT.
+        A pattern without NOT.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Splits the expressions of a clause into what Spark evaluates for each row, and what is known of matches only.
+"""Splits the expressions of a clause into parts that Spark evaluates for each row, and parts that depend on a match.
 
 References to rows of the match, such as ``FIRST(A.price)``, become slots, which the matcher fills with the value of an
 expression at some row or with an aggregate; the name of the slot stands for it in what Spark evaluates afterwards.

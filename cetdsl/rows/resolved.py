@@ -1,4 +1,4 @@
-"""What a clause asks of a DataFrame: SQL for each row, slots that the matcher fills, and what is made of them.
+"""A resolved clause: SQL for each row, slots that the matcher fills, and the expressions of the answer over them.
 
 Names of columns that are made here have a blank in them, so that no word of the user's can be one of them.
 """

@@ -1,4 +1,4 @@
-"""The words of Spark's SQL: comments, strings and quoted names are told apart from what only looks like the same."""
+"""Splits Spark's SQL into tokens, so that the content of comments, strings and quoted names is not read."""
 
 from __future__ import annotations
 
@@ -111,8 +111,3 @@ def _end_of_comment(text: str, start: int) -> int:
         if not depth:
             return edge.end()
     raise ParseError("a comment does not end", hint="close it with */", span=(start, start + 2), text=text)
-
-
-def sql_of(tokens: tuple[Token, ...] | list[Token]) -> str:
-    """Tokens as a text."""
-    return " ".join(token.text for token in tokens)

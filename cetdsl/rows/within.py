@@ -1,4 +1,4 @@
-"""The length of WITHIN."""
+"""Reads the length of WITHIN."""
 
 from __future__ import annotations
 

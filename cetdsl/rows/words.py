@@ -1,4 +1,4 @@
-"""Words that mean something in the expressions of a clause: navigations, aggregates, and Spark's own syntax."""
+"""Words with a meaning of their own in the expressions of a clause: navigations, aggregates, and Spark's syntax."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Several queries as one: what they have in common, and what can be computed once for all of them."""
+"""Several queries as one: their common parts, and the results that can be computed once for all of them."""

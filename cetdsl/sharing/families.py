@@ -1,4 +1,4 @@
-"""Variables and Kleene sub-patterns of different queries that look for events of the same types."""
+"""Finds variables and Kleene sub-patterns of different queries that look for events of the same types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text form of a query, in the manner of SASE: its grammar, what it builds, and its error messages."""
+"""The text form of a query, in the manner of SASE: its grammar, its parse actions, and its error messages."""
 
 from cetdsl.frontend.sase.reading import grammar as grammar
 from cetdsl.frontend.sase.reading import in_parameters as in_parameters

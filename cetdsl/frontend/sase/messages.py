@@ -1,9 +1,10 @@
-"""What to say of a text that does not fit the grammar, and what to do about it."""
+"""Builds the message and the hint for a text that does not fit the grammar."""
 
 from __future__ import annotations
 
 import re
 
+from cetdsl.analysis.functions import CAST_HINT, CONDITIONAL_HINT
 from cetdsl.errors import ParseError
 from cetdsl.frontend.sase.clauses import LENGTHS
 from cetdsl.frontend.sase.tokens import CLOSING, PARAMETER, error_at, skip_blanks, token_at, tokens_from
@@ -20,6 +21,27 @@ _CLAUSES = (
     *("PARTITION", "GROUP", "GROUPBY", "WITHIN", "MAX_GAP"),
 )
 _SKIPS = "write AFTER MATCH SKIP PAST LAST ROW, TO NEXT ROW, TO FIRST b or TO LAST b"
+#: What SQL and other languages write inside a predicate, and how a query says it.
+_ELSEWHERE_IN_TERMS = {
+    **dict.fromkeys(("WHEN", "THEN", "ELSE"), CONDITIONAL_HINT),
+    ":": CAST_HINT,
+    "|": "write concat(a.x, b.x) for strings, and OR between predicates",
+    "&": "write AND between predicates",
+    **dict.fromkeys(("RLIKE", "REGEXP"), "write rlike(b.x, 'a.*')"),
+    "ILIKE": "write ilike(b.x, 'a%')",
+    "ESCAPE": "write like(b.x, 'a!%', '!')",
+    "DIV": "write floor(b.x / 2)",
+    ".": "a column is one name: make a field of a struct a column of the DataFrame before asking",
+    "[": "write element_at(b.x, 'key') for an entry of a map or an array",
+    "NULL": "write IS NULL or IS NOT NULL",
+}
+#: What SQL writes behind what a query has clauses for, and how the same is asked.
+_ELSEWHERE_IN_CLAUSES = {
+    "LIMIT": "a query has no LIMIT: ask for trends(limit=10), or call limit(10) on the answer",
+    "ORDER": "a query orders nothing: call orderBy on the answer; events are ordered by their time",
+    "HAVING": "filter the answer; how often a variable is bound is a predicate: WHERE COUNT(b) > 3",
+    "FROM": "a query names no table: ask it of a DataFrame by df.pattern(text)",
+}
 
 
 def explain_failure(text: str, at: int, expected: str) -> ParseError:
@@ -72,10 +94,17 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
         return f"{keyword} needs a list of patterns: {instead}", f"write {keyword}(A, B)"
     if expected in ("operand", "expression", "returned aggregate"):
         return _missing_operand(word, found, instead)
+    if "expression" in expected:
+        function = before[-2].upper()
+        argument = "*), or COUNT(b" if function == "COUNT" else "b.price"
+        return f"{function} does not say of what: {instead}", f"write {function}({argument})"
     if expected == "unit of time":
         return f"a unit of time is missing after {previous}: {instead}", INTERVALS
     if expected == "length":
-        return f"{word} needs a length of time: {instead}", LENGTHS
+        bare = (
+            "a length stands without INTERVAL and quotes: " if found.upper() == "INTERVAL" or found[:1] in "'\"" else ""
+        )
+        return f"{word} needs a length of time: {instead}", bare + LENGTHS
     if expected == "matching policy":
         return f"MATCHING needs a policy: {instead}", "write MATCHING ANY, MATCHING NEXT or MATCHING STRICT"
     if expected == "place to skip to":
@@ -97,8 +126,18 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
         return f"{sign} is missing: {instead}", _not_closed(sign, found, before)
     if sign == ".":
         return f"a column is missing: {instead}", f"write {''.join(before[-4:])}.price"
-    hints = {"NULL": "write IS NULL or IS NOT NULL", "BY": "write GROUP BY sector"}
+    if sign == "NULL":
+        return f"{sign} is missing: {instead}", _after_is(found.upper(), negated=word == "NOT")
+    hints = {"BY": f"write {word} BY sector", "(": "write IN (1, 2)"}
     return f"{sign} is missing: {instead}", hints.get(sign, "see the form of a query: " + SHAPE)
+
+
+def _after_is(found: str, *, negated: bool) -> str:
+    if found in ("TRUE", "FALSE"):
+        return f"write {'!=' if negated else '='} {found}; a boolean also is a predicate by itself"
+    if found == "DISTINCT":
+        return f"write {'' if negated else 'NOT '}equal_null(a.x, b.x)"
+    return "write IS NULL or IS NOT NULL"
 
 
 def _not_closed(sign: str, found: str, before: list[str]) -> str:
@@ -106,6 +145,10 @@ def _not_closed(sign: str, found: str, before: list[str]) -> str:
         return "a list in brackets holds columns alone: [company]"
     if found == "." and len(before) > 2 and before[-3].upper() in NEIGHBOURS:
         return f"the column stands behind: {before[-3]}({before[-1]}).price"
+    if found.upper() == "AS":
+        return CAST_HINT
+    if found.upper() == "FROM":
+        return "a part of a time is a function: hour(b.ts), month(b.ts)"
     return "separate the parts with commas, or close the list"
 
 
@@ -132,6 +175,10 @@ def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
         return f"WHERE needs a predicate: {instead}", "write WHERE b.price > 5, or leave WHERE out"
     if word == "RETURN":
         return f"RETURN needs an aggregate: {instead}", "write RETURN COUNT(*), or leave RETURN out"
+    if word == "<=" and found == ">":
+        return "there is no operator <=>", "write equal_null(a.x, b.x)"
+    if found == "+":
+        return f"a value is missing after {word}: {instead}", "a number has no plus before it: write 1 for +1"
     return f"a value is missing after {word}: {instead}", "write a column such as b.price, a number or a 'string'"
 
 
@@ -143,7 +190,12 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
     if clause == "SLIDE":
         return "SLIDE needs a WITHIN before it", "write WITHIN 10 minutes SLIDE 1 minute"
     if clause == "NOT":
-        return "cannot read NOT here", "after a value only NOT IN, NOT LIKE and NOT BETWEEN can stand"
+        return "cannot read NOT here", "after a value only IS NOT NULL, NOT IN, NOT LIKE and NOT BETWEEN can stand"
+    for each in (clause, word):  # a word alone behind an event is read as the name of its variable
+        if each in _ELSEWHERE_IN_CLAUSES:
+            return f"cannot read {found!r} here", _ELSEWHERE_IN_CLAUSES[each]
+    if word in ("PARTITION", "GROUP"):
+        return f"cannot read {found!r} here", f"write {word} BY {found}"
     keys = [token.upper().removesuffix("BY") for token in before if token.upper() in ("PARTITION", "GROUP", "GROUPBY")]
     if found == "." and keys:
         return f"{keys[-1]} BY takes columns without an event", f"write {keys[-1]} BY sector"
@@ -156,7 +208,10 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
             return f"cannot read {found!r} here", "a parameter is a whole length, with its unit: '10 minutes'"
         return f"cannot read {found!r} here", "a length is a whole number and a unit, such as 10 minutes"
     if any(token.upper() == "WHERE" for token in before):
-        return f"cannot read {found!r} here", "join predicates with AND or OR, and write strings in 'quotes'"
-    if found == ",":
+        if [token.upper() for token in before[-2:]] == ["INTERVAL", "-"] or before[-3:-2] == ["INTERVAL"]:
+            return f"cannot read {found!r} here", INTERVALS
+        general = "join predicates with AND or OR, and write strings in 'quotes'"
+        return f"cannot read {found!r} here", _ELSEWHERE_IN_TERMS.get(clause, general)
+    if found in (",", "-") or re.fullmatch(ANY_NAME, found):
         return "a pattern of several parts needs SEQ", "write PATTERN SEQ(A, B)"
     return f"cannot read {found!r} here", SHAPE

@@ -123,10 +123,15 @@ def unit(text: str, at: int, tokens: pp.ParseResults) -> Pattern:
 def alternatives(text: str, at: int, tokens: pp.ParseResults) -> Pattern:
     """``A AND B OR C``: AND binds stronger."""
     sides: list[list[Pattern]] = [[]]
+    begin = blamed = at
     for token in tokens:
         if isinstance(token, Pattern):
             sides[-1].append(token)
-        elif token.word == "or":
-            sides.append([])
-    parts = [side[0] if len(side) == 1 else checked(text, at, And, tuple(side)) for side in sides]
-    return parts[0] if len(parts) == 1 else checked(text, at, Or, tuple(parts))
+            if isinstance(token, Not):  # which stands neither in AND nor in OR
+                blamed = begin
+        else:
+            begin = token.at + len(token.word)
+            if token.word == "or":
+                sides.append([])
+    parts = [side[0] if len(side) == 1 else checked(text, blamed, And, tuple(side)) for side in sides]
+    return parts[0] if len(parts) == 1 else checked(text, blamed, Or, tuple(parts))

@@ -316,7 +316,7 @@ def refuse_bare(expr: Expr, text: str) -> None:
                 text,
                 node.at,
                 "a list in brackets is not a part of another predicate",
-                "join it with AND: WHERE [company] AND b.price > 5",
+                "join it with AND, and put an OR in parentheses: WHERE [company] AND (b.x = 1 OR b.x = 2)",
             )
 
 

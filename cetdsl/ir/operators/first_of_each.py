@@ -1,4 +1,4 @@
-"""TopOfEach and SampleOfEach: so many trends of each key and window, the heaviest ones or drawn at random."""
+"""TopOfEach and SampleOfEach: a number of trends of each key and window, the heaviest ones or drawn at random."""
 
 from __future__ import annotations
 

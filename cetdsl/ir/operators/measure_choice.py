@@ -1,4 +1,4 @@
-"""MeasureChoice: puts trends together in orders that it chooses from samples, and tells of that."""
+"""MeasureChoice: puts trends together in orders that it chooses from samples, and reports the orders and their work."""
 
 from __future__ import annotations
 

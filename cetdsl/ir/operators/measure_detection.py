@@ -1,4 +1,4 @@
-"""MeasureDetection: puts trends together, and tells how that went instead of what was found."""
+"""MeasureDetection: puts trends together, and reports the plans and their work instead of the trends."""
 
 from __future__ import annotations
 

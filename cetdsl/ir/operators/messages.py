@@ -1,4 +1,4 @@
-"""Messages: what the events of an AND are part of, summed along the predicates that relate them."""
+"""Messages: aggregates the matches of an AND of single events, by sums passed along the predicates between them."""
 
 from __future__ import annotations
 

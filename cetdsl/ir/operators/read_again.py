@@ -1,4 +1,4 @@
-"""ReadAgain: answers from what tasks make of the events that they read, or else from the events in order."""
+"""ReadAgain: answers from the matrices that tasks make of the events they read, or else from events in order."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The accumulators that add up, in the number systems that they need, by whatever pass computes them."""
+"""The accumulators that add up, in the number systems that they need, for all passes that compute them."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.answers.tables import additive_accumulators
 from cetdsl.kernels.machine.propagate import Accumulators
 from cetdsl.kernels.numbers.ladder import DECIMAL_BITS, Moduli, exact, rounded
+from cetdsl.kernels.numbers.linear import NO_TREND
 from cetdsl.kernels.numbers.residues import Residues
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Bools, Ints
@@ -26,6 +27,24 @@ class AdditivePass(Protocol):
 
         Weights are doubles, or for ``np.uint64`` residues modulo ``prime``; other kinds have the prime 0.
         """
+
+
+class System(NamedTuple):
+    """A number system: 0 and 1, the prime and its inverse."""
+
+    zero: Any
+    one: Any
+    prime: Any
+    reciprocal: float
+
+
+def system_of(kind: Any, prime: Any) -> System:
+    """Returns the number system of an :class:`AdditivePass`."""
+    if kind is np.complex128:
+        return System(kind(0), complex(0.5, 1), np.float64(0), 0.0)
+    if kind is np.int64:
+        return System(kind(NO_TREND), kind(0), prime, 0.0)
+    return System(kind(0), kind(1), prime, 1.0 / float(prime) if prime else 0.0)
 
 
 def whole_accumulators(spec: KernelSpec, columns: list[ValueColumn]) -> list[int]:

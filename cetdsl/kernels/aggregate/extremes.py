@@ -1,4 +1,4 @@
-"""Extremes in the lattice: as whatever is kept, the largest is."""
+"""Extremes as lattice values: values are encoded so that the one to keep is the largest."""
 
 from __future__ import annotations
 

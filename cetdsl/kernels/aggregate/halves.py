@@ -279,7 +279,7 @@ class _How(NamedTuple):
 
 @by_types
 def _joined(a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any) -> Any:
-    """Returns accumulator ``k`` of the trends that any of some begins, and any of others ends; and counts of both."""
+    """Combines accumulator ``k`` of prefixes ``a`` with that of suffixes ``b``, given both counts."""
 
     def scaled(
         a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any

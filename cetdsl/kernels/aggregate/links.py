@@ -1,4 +1,4 @@
-"""Links between two variables: what the events of the one receive from those of the other that may stand beside them.
+"""Links between two variables: the values that events of one receive from the events of the other beside them.
 
 A link holds the events of both sides that have all values compared, sorted by the values of its equalities, and among
 equals by that of its other comparison. So the events that may stand beside one of them are a run of equal values, all

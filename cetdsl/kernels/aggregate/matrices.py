@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.machine import Machine
-from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels._side_by_side import starts, starts_of
 from cetdsl.kernels.answers.tables import additive_accumulators
-from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
+from cetdsl.kernels.numbers.arithmetic import add_scaled
+from cetdsl.kernels.numbers.linear import multiply
 from cetdsl.kernels.vocabulary import Bools, Ints
 
 #: Matrices of all accumulators, one after another along the first axis: whole numbers in doubles where these are known
@@ -135,14 +136,6 @@ def product(a: Matrices, b: Matrices) -> Matrices:
     return out
 
 
-@inlined
-def _times(a: complex, b: complex) -> complex:
-    """Multiplies two scaled numbers; zero (no trend, or a sum over none) wins over any other factor."""
-    if a.real == 0.0 or b.real == 0.0:
-        return complex(0.0, 0.0)
-    return normalised(a.real * b.real, a.imag + b.imag)
-
-
 @jit
 def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
     count, accumulators, rows, inner = a.shape
@@ -156,10 +149,10 @@ def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
                     if b[n, 0, p, q].real == 0.0:
                         continue
                     for k in range(accumulators):
-                        term = _times(a[n, 0, r, p], b[n, k, p, q])
+                        term = multiply(a[n, 0, r, p], b[n, k, p, q], 0.0, 0.0)
                         out[n, k, r, q] = add_scaled(out[n, k, r, q], term)
                         if k > 0:
-                            term = _times(a[n, k, r, p], b[n, 0, p, q])
+                            term = multiply(a[n, k, r, p], b[n, 0, p, q], 0.0, 0.0)
                             out[n, k, r, q] = add_scaled(out[n, k, r, q], term)
     return out
 

@@ -10,7 +10,7 @@ answer, and answers of parts that no predicate relates multiply. The pass takes 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Pair
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.aggregate.additive import additive_values
+from cetdsl.kernels.aggregate.additive import System, additive_values, system_of
 from cetdsl.kernels.aggregate.links import Link, Members, absorb, gather, link_of, send, walks_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
 from cetdsl.kernels.machine.propagate import Accumulators
@@ -133,22 +133,6 @@ def _parts(sizes: Ints) -> Iterator[slice]:
         begin = end
         if begin >= len(sizes):
             return
-
-
-class System(NamedTuple):
-    """A number system: 0 and 1, the prime and its inverse."""
-
-    zero: Any
-    one: Any
-    prime: Any
-    reciprocal: float
-
-
-def system_of(kind: Any, prime: Any) -> System:
-    """Returns the number system of a pass, see :class:`~cetdsl.kernels.aggregate.additive.AdditivePass`."""
-    if kind is np.complex128:
-        return System(kind(0), complex(0.5, 1), np.float64(0), 0.0)
-    return System(kind(0), kind(1), prime, 1.0 / float(prime) if prime else 0.0)
 
 
 def own_messages(event: Ints, variable: int, accumulators: Accumulators, system: System) -> NDArray[Any]:

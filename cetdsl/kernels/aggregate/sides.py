@@ -1,4 +1,4 @@
-"""What a sweep counts on either side of its pivot: places, their conditions, and the products of their matrices.
+"""Counts of a sweep on either side of its pivot: places, their conditions, and the products of their matrices.
 
 The events of a trend after its pivot are a walk along the machine that begins in a state of the pivot variable, and so
 are those before it, read backwards. A *side* is one of these two. Its *places* are the states that such a walk may be

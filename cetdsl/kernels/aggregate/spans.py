@@ -22,8 +22,9 @@ from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Pair
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.aggregate.additive import System, system_of
 from cetdsl.kernels.aggregate.links import Link, Members, Walks, absorb, gather, link_of, walks_of
-from cetdsl.kernels.aggregate.messages import System, members_of, own_messages, system_of, values_of
+from cetdsl.kernels.aggregate.messages import members_of, own_messages, values_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
 from cetdsl.kernels.machine.propagate import Accumulators
 from cetdsl.kernels.numbers.arithmetic import RAISE_TO

@@ -108,7 +108,7 @@ def sweep_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
 
 
 def are_large(slices: Slices, few: int) -> bool:
-    """Whether what takes time with the square of a slice's size takes longer than what takes ``few`` for each event."""
+    """Whether sum(size²) > few · sum(size) over the slices, that is, whether the sweep pays."""
     sizes = slices.high - slices.low
     return bool((sizes * sizes).sum() > few * sizes.sum())
 

@@ -1,4 +1,4 @@
-"""Trends whose predicates compare with one event, its pivot: all pivots in one sweep by the value that is compared.
+"""Aggregates trends whose predicates compare with one event, the pivot: one sweep for all pivots, by their values.
 
 For a pivot event ``e`` the events that may stand beside it are those whose values are, say, larger. In the order of the
 pivots' values these sets only shrink or grow, or an event is in them for one value alone. So each event is let in and
@@ -10,7 +10,7 @@ takes time with the square.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import longest_trend
-from cetdsl.kernels.aggregate.additive import additive_values
+from cetdsl.kernels.aggregate.additive import System, additive_values, system_of
 from cetdsl.kernels.aggregate.merge_tree import (
     Level,
     Queries,
@@ -70,15 +70,6 @@ class SweepEvaluator:
         return Values(scaled[0].real != 0, exact, scaled, job.extremes(columns))
 
 
-class _System(NamedTuple):
-    """A number system: 0 and 1, the prime and its inverse."""
-
-    zero: Any
-    one: Any
-    prime: Any
-    reciprocal: float
-
-
 class _Job:
     """One evaluation: the order of the sweep, and the leaves of both sides, which all passes share."""
 
@@ -101,12 +92,9 @@ class _Job:
         wanted = np.zeros(self.slices, dtype=np.bool_)
         wanted[rows] = True
         weights = accumulators.weights
+        system = system_of(kind, prime)
         if kind is np.complex128:
-            system, weights = _System(kind(0), complex(0.5, 1), np.float64(0), 0.0), to_scaled(weights)
-        elif kind is np.int64:
-            system = _System(kind(NO_TREND), kind(0), prime, 0.0)
-        else:
-            system = _System(kind(0), kind(1), prime, 1.0 / float(prime) if prime else 0.0)
+            weights = to_scaled(weights)
         out = np.full((self.slices, len(weights)), system.zero)
         chosen = np.flatnonzero(wanted[self.subslices.window])
         # Every trend binds its pivot in one state.
@@ -179,7 +167,7 @@ class _Walk:
         self.right = np.maximum(end - base, self.left)
         self.first, self.last = _admissions(side, events, self.leaves, values, job.ranks)
 
-    def answer(self, asked: Ints, state: Ints, variable: Ints, weights: NDArray[Any], system: _System) -> NDArray[Any]:
+    def answer(self, asked: Ints, state: Ints, variable: Ints, weights: NDArray[Any], system: System) -> NDArray[Any]:
         """Counts the walks of some subslices that begin in some states: shape (walks, accumulators)."""
         side, zero, prime, reciprocal = self.side, system.zero, system.prime, system.reciprocal
         vectors = np.full((2, len(asked), len(weights), len(side.final)), zero)
@@ -197,7 +185,7 @@ class _Walk:
         answers[order] = products
         return answers
 
-    def _take(self, queries: Queries, variable: Ints, weights: NDArray[Any], system: _System) -> Ints | None:
+    def _take(self, queries: Queries, variable: Ints, weights: NDArray[Any], system: System) -> Ints | None:
         """Multiplies the queries' vectors with the matrices of their ranges.
 
         Returns the order into which the queries were brought meanwhile, None if they were left in theirs.

@@ -1,4 +1,4 @@
-"""The first rows of each place: those of the greatest weight, of all rows that agree in some columns."""
+"""Selects the rows of greatest weight among all rows that agree in some columns."""
 
 from __future__ import annotations
 

@@ -28,10 +28,11 @@ def answer_columns(spec: KernelSpec, table: AccumulatorTable, groups: list[pa.Ar
 
 
 class RowNames:
-    """Describes rows of an answer by group and window, only when an error needs it."""
+    """Describes rows of an answer by query, group and window, only when an error needs it."""
 
-    def __init__(self, spec: KernelSpec, groups: list[pa.Array], start: Ints) -> None:
+    def __init__(self, spec: KernelSpec, groups: list[pa.Array], start: Ints, query: str = "") -> None:
         self.spec = spec
+        self.query = query
         self.groups = groups
         self.start = start
 
@@ -42,4 +43,5 @@ class RowNames:
         if has_windows(self.spec.query.windowing):
             window = window_column(self.spec, self.start[row : row + 1])[0].as_py()
             parts.append(f"the window from {window['start']} to {window['end']}")
-        return ", ".join(parts) or "the whole input"
+        row_name = ", ".join(parts) or "the whole input"
+        return f"{row_name}, of the query {self.query!r}" if self.query else row_name

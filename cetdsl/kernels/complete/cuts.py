@@ -335,7 +335,7 @@ class _Model(NamedTuple):
 
 
 def _joined(bounds: Ints, flow: Flow, most: int) -> Ints:
-    """So many of the bounds, with as much growth of the number of paths as atoms between any two of them."""
+    """Thins bounds to about ``most``, spaced evenly by atoms plus growth of the logarithm of the number of paths."""
     first = bounds[0]
     with np.errstate(divide="ignore"):
         growth = np.maximum.accumulate(np.log2(np.maximum(flow.paths, 1.0)))

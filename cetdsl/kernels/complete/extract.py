@@ -1,4 +1,4 @@
-"""Every published way to get the trends out of a graph: one interface, and the same trends whichever way is chosen.
+"""The published algorithms that extract trends from a graph, behind one interface; all give the same trends.
 
 =========  =====================================================================  ================================
 algorithm  how                                                                    keeps

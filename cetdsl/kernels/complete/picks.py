@@ -1,4 +1,4 @@
-"""Some of the trends of a sorted stream, without listing the others: a uniform sample, or the heaviest ones.
+"""Picks trends of a sorted stream without listing the others: a uniform sample, or the heaviest ones.
 
 Each trend that is found has a rank, and the answer of all tasks together is the trends of the lowest ranks. So a task
 drops what is beyond the best that it has seen itself.

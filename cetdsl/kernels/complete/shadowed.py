@@ -1,4 +1,4 @@
-"""Graphs of queries whose complete trends the edges at the ends of a path do not tell (:mod:`cetdsl.ir.shadows`).
+"""Graphs with shadows, where the ends of a path do not tell whether a trend is complete (:mod:`cetdsl.ir.shadows`).
 
 Each slice, or with a span each event that a trend may begin with, has copies of its events, and a part of the graph
 whose paths, from any node that begins a trend to any that ends one, are the trends asked for.

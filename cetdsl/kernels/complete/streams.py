@@ -133,7 +133,7 @@ class Asked(NamedTuple):
     begin: Ints
 
     def rows(self, chosen: slice | Ints) -> Asked:
-        """Returns some of them."""
+        """Returns the chosen rows."""
         return Asked(*(column[chosen] for column in self))
 
 

@@ -488,7 +488,10 @@ class BranchLoop:
             )
 
     def _counted(self, events: Events, tables: TableMaker, places: Ints) -> Floats:
-        """Of each slice its duration and the events of each variable, and room for what a sample says."""
+        """Returns a row per slice: its duration, the events of each variable, and zeros for the sample's counts.
+
+        Without a window the duration is the share of the key's events that have been seen.
+        """
         ranks = [tables.rank_of(one) for one in self._candidates]
         low, first, stop = places[:, _LOW], places[:, _FIRST], places[:, _STOP]
         counts = np.zeros((len(places), 1 + len(ranks) + 2 * len(self._compared)))

@@ -1,4 +1,4 @@
-"""Trends in an order that the events of each chunk ask for, or by the search that enters no dead ends.
+"""Puts trends together in an order chosen from the events of each chunk, or by a search that enters no dead ends.
 
 A sample of a chunk tells how many partial matches the best order is expected to have. Where these are not many more
 than the events, or than the trends, binding variables by index takes less time than to find out first which events are

@@ -1,4 +1,4 @@
-"""How trends were put together, as Arrow columns: of each slice of a key its plan, decisions, and partial matches."""
+"""Measurements of detection as Arrow columns: for each slice of a key its plan, decisions, and partial matches."""
 
 from __future__ import annotations
 

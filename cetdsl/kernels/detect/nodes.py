@@ -1,4 +1,4 @@
-"""A branch in the tree of a plan, as arrays: what each node joins, and what it asks of two partial matches.
+"""The tree of a plan for a branch, as arrays: what each node joins, and which tests two partial matches must pass.
 
 A test compares an event of the *right* partial match with an event of the *left* one, each given by its slot. In a
 sequence the left part comes before the right one in time, and :data:`EDGE` is the first event of the right one, or the

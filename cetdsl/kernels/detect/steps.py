@@ -1,4 +1,4 @@
-"""A branch in the order of a plan, as arrays: what each step binds, and what it asks of a candidate.
+"""The order of a plan for a branch, as arrays: what each step binds, and which tests a candidate must pass.
 
 A *test* compares a candidate with an event that is bound already, or with the one before it in the same slot. Those of
 a step come in four groups: tests of *each* candidate, of the *first* event of a set, of an event that follows another
@@ -47,18 +47,38 @@ class Test(NamedTuple):
     which: int
 
 
-#: The columns of ``Steps.step``: the slot of a step, how many events it binds at least and at most, its variable and
-#: what that adds to labels; the nearest slots before and behind it in time that are bound already, and the first and
-#: last of all that are (-1: none); where its tests of each candidate, of the first event of a set, and of the last
-#: begin, and where these end; the same for those of an event and the one before it in its set; the test, of each
-#: candidate, that a tree of extremes answers (-1: none); the slot whose first event, or last one, says which bucket the
-#: candidates are in (-1: there are no buckets); and what is judged of gaps as soon as the step has bound its slot.
-#: "Before and behind" is within the slot's own sequence. Then: the other sequences of which slots are bound, if a span
-#: bounds all together; whether the slot holds the first event of a trend, or the last one, as there is one sequence;
-#: whether the step is the last of several sequences, any of which may hold them; and whether a set of events may be
-#: longer than the longest span. Of the events that follow another one in a set: how they are looked for (by the numbers
-#: below), the inner test by order, which a tree of extremes answers (-1: none), and where the inner tests begin that
-#: neither this tree nor buckets answer; and whether it is found out first which events can lie in a set that closes.
+#: The columns of ``Steps.step``.
+#: SLOT: the slot that the step binds.
+#: LEAST: the least number of events that it binds.
+#: MOST: the greatest number of events that it binds.
+#: VARIABLE: the variable of the slot.
+#: BITS: the bits that the variable adds to labels.
+#: BELOW: the nearest slot before it in time, of its own sequence, that is bound already (-1: none).
+#: ABOVE: the nearest slot behind it in time, of its own sequence, that is bound already (-1: none).
+#: LOWEST: the first slot, of its own sequence, that is bound already (-1: none).
+#: HIGHEST: the last slot, of its own sequence, that is bound already (-1: none).
+#: EACH: where the tests of each candidate begin.
+#: FIRSTS: where the tests of the first event of a set begin.
+#: CLOSE: where the tests of the last event of a set begin.
+#: TESTS_END: where the tests of the last event of a set end.
+#: INNER: where the inner tests begin, those of an event and the one before it in its set.
+#: INNER_END: where the inner tests end.
+#: SORTED: the test of each candidate that a tree of extremes answers (-1: none).
+#: BUCKET_SLOT: the slot whose event says which bucket the candidates are in (-1: there are no buckets).
+#: BUCKET_LAST: whether that is the last event of the slot, and not the first.
+#: JUDGED: where the judgements of gaps begin that are made as soon as the step has bound its slot.
+#: JUDGED_END: where these judgements end.
+#: OTHERS: where the other sequences begin of which slots are bound, if a span bounds all of them together.
+#: OTHERS_END: where these sequences end.
+#: OPENS: whether the slot holds the first event of a trend, as there is one sequence.
+#: CLOSES: whether the slot holds the last event of a trend, as there is one sequence.
+#: LASTLY: whether the step is the last one of several sequences, any of which may hold the first or last event.
+#: WIDE_SETS: whether a set of events may be longer than the longest span.
+#: FOLLOW: how the events that follow another one in a set are looked for, IN_OWN_ORDER, IN_OWN_BUCKETS or SAME_BUCKET.
+#: FOLLOW_SORTED: the inner test by order that a tree of extremes answers (-1: none).
+#: INNER_LEFT: where the inner tests begin that neither this tree nor buckets answer.
+#: PRUNED: whether it is found out first which events can lie in a set that closes.
+#: FIELDS: the number of columns.
 (SLOT, LEAST, MOST, VARIABLE, BITS, BELOW, ABOVE, LOWEST, HIGHEST, EACH, FIRSTS, CLOSE, TESTS_END) = range(13)
 (INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END) = range(13, 20)
 (OTHERS, OTHERS_END, OPENS, CLOSES, LASTLY, WIDE_SETS) = range(20, 26)

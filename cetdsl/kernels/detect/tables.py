@@ -1,4 +1,4 @@
-"""The tables of a chunk that tell a step its candidates: events by variable, buckets by value, trees of extremes.
+"""The tables in which a step finds its candidates: events by variable, buckets by value, trees of extremes.
 
 The candidates of a step are a range of its *items*: the events that its slot can be bound to, by time, or first by the
 bucket and then by time. Where a test compares by order, a tree over the items holds the smallest or largest value of
@@ -54,7 +54,7 @@ class Tables(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """Of each event of a chunk where the events begin and end that may stand beside it in a trend."""
+    """The index bounds, for each event of a chunk, of its instant and of the span around it."""
 
     #: The first event of its instant, and the first one of the next instant.
     instant_start: Places

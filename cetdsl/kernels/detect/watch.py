@@ -1,4 +1,4 @@
-"""Passes over the slices of a stream after which no plan can change: compiled, as there may be very many.
+"""Passes over the slices of a stream after which no plan can change; compiled, as there may be very many.
 
 What is looked at is told by :mod:`cetdsl.detection.watching`, and so is what the numbers are made of; formulas are
 those of :mod:`cetdsl.detection.arithmetic`, compiled as they stand there. Nothing is decided here: a slice that may

@@ -1,4 +1,4 @@
-"""Batches of trends are taken apart and put together."""
+"""Selects trends of blocks, and joins blocks of trends."""
 
 from __future__ import annotations
 

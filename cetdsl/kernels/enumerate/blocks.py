@@ -1,4 +1,4 @@
-"""What the depth-first searches have in common: their state, the path that they stand on, and how they fill blocks.
+"""Common parts of the depth-first searches: their state, their current path, and how they fill blocks.
 
 There are three: along chains of useful events (:mod:`~cetdsl.kernels.enumerate.search`), along the edges of a graph
 (:mod:`cetdsl.kernels.graph.walk`), and piece by piece (:mod:`cetdsl.kernels.complete.graphlets`). Each has a loop of

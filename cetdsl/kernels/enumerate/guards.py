@@ -1,4 +1,4 @@
-"""The columns that neighbouring events are compared by for NOT and for a matching policy, and that no row has."""
+"""Columns that no row has, by which neighbouring events are compared for NOT and for a matching policy."""
 
 from __future__ import annotations
 

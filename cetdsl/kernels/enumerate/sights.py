@@ -1,4 +1,4 @@
-"""Negations that look from a neighbour of their gap no further than a length: whether there is anything to see."""
+"""Negations that look no further than a length from a neighbour of their gap: finds whether an event lies so near."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,7 @@ from cetdsl.kernels.enumerate.deferred import DeferredNegation, GuardedGaps, pie
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column, window_type
-from cetdsl.kernels.wire.columns import from_bytes, from_numpy
+from cetdsl.kernels.wire.columns import from_numpy, texts
 
 
 def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
@@ -104,14 +104,10 @@ def _event_column(found: EventColumn, chunk: Chunk, spec: KernelSpec) -> pa.Arra
     return chunk.column(found.name)
 
 
-def _of_variables(texts: tuple[str, ...], mask: Ints) -> pa.Array:
+def _of_variables(names: tuple[str, ...], mask: Ints) -> pa.Array:
     """Returns the text that stands for each event's type, by any variable that it may be bound to."""
     lowest = (mask & -mask).view(np.uint64)
-    return _names(texts).take(from_numpy(np.log2(lowest).astype(np.int64)))
-
-
-def _names(texts: Iterable[str]) -> pa.Array:
-    return from_bytes([text.encode() for text in texts], pa.string())
+    return texts(names).take(from_numpy(np.log2(lowest).astype(np.int64)))
 
 
 def _is_one_text(column: pa.Array) -> bool:
@@ -141,7 +137,7 @@ class TrendRows:
         self.spec = spec
         self.chunk = chunk
         self._events = EventRows(chunk, spec.fields, spec.kernel)
-        names = _names(spec.variables)
+        names = texts(spec.variables)
         self._variables = _Repeated(names[0]) if len(names) == 1 else names
         # The first window of each slice; windows with the same events share a slice.
         order = np.argsort(chunk.slices.slice, kind="stable")

@@ -1,4 +1,4 @@
-"""Which pairs of an event and a state are useful to a search: those from which a final state can be reached.
+"""Finds the pairs of an event and a state that are useful to a search: a final state can be reached from them.
 
 A pass over a subslice, from its last event to its first, finds them and threads them onto chains. The *place* of an
 event is the number of events of its subslice that precede it.

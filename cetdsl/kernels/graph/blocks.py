@@ -1,4 +1,4 @@
-"""Columns of trends grow while they are written."""
+"""Columns of trends that grow while they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts what windows hold of a graph: the events that lie on their trends, and those that begin or end one."""
+"""Counts the events of a graph by window: those that lie on trends, and those that begin or end one."""
 
 from __future__ import annotations
 

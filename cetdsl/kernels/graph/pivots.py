@@ -1,4 +1,4 @@
-"""Events of their own for each event of a pivot, so that what pairwise predicates relate to it is a local condition.
+"""Copies events for each event of a pivot, so that a pairwise predicate with the pivot becomes a local condition.
 
 Each trend binds the pivot variable to one event, and so does every longer trend around it. So the complete trends about
 one event of the pivot are told by the graph of the events that may stand beside this one, and need no look at others.

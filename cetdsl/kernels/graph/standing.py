@@ -1,4 +1,4 @@
-"""Where the trends of some slices may begin and end, as NOTs at either end, a span and other trends allow it.
+"""Finds where the trends of slices may begin and end, as NOTs at either end, a span and other trends allow it.
 
 The slices' events are copies, each slice a key of its own: what stands before and behind an event is then what stands
 there in its slice. With a span there is a slice for each event that a trend may begin with.

@@ -104,7 +104,7 @@ class _Seen(NamedTuple):
     node: Ints
 
     def among(self, chosen: Bools | Ints) -> _Seen:
-        """Some of them."""
+        """Returns the chosen rows."""
         return _Seen(self.window[chosen], self.node[chosen])
 
 

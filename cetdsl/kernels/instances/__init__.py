@@ -1,1 +1,1 @@
-"""Matches of many queries along the sub-patterns that they share, each of which is joined once."""
+"""Matches of many queries, put together along the sub-patterns that they share; each of these is joined once."""

@@ -19,14 +19,14 @@ from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Places, Slices
 
 #: So many matches, or fewer if they are long, are given at once.
 BLOCK_ROWS, BLOCK_NUMBERS = 65_536, 262_144
-#: The instances of all sub-patterns of a chunk take so many numbers of four bytes at most. A sub-pattern of more is not
-#: kept: what is made of it is made of that of which it would have been made.
+#: The instances of all sub-patterns of a chunk take so many numbers of four bytes at most. A sub-pattern that would
+#: take more is not kept: its children are then joined from its own parts.
 MOST_KEPT = 24_000_000
 _FIRST_ROOM = 1 << 16
-#: As many candidates as there are may be looked at.
+#: The effort of a join without a limit on the number of candidates.
 ANY_EFFORT = 2**62
-#: What it costs to begin a join, to write an instance down, and to read one, where it costs 1 to look at a candidate;
-#: and so many candidates are looked at of a query before anything is built to save it work.
+#: The costs of beginning a join, writing an instance and reading one, in units of looking at a candidate; and the
+#: number of candidates that are looked at for a query before a sub-pattern is built to save it work.
 JOIN, KEEPING, READING, TRIAL = 200, 0.6, 1.5, 2_000
 
 

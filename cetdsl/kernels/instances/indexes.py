@@ -1,4 +1,4 @@
-"""Where the candidates of a step lie in a chunk: in order of their values and of time, and under a tree of extremes.
+"""Indexes of the candidates of a step in a chunk: by their values and time, and under a tree of extremes.
 
 All that a join looks up is made before the join is called; what several joins look up is made once.
 """

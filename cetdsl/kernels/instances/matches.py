@@ -1,4 +1,4 @@
-"""Instances of a query's pattern become trends: bindings in order of time, each with its variable."""
+"""Turns instances of a query's pattern into trends: bindings in order of time, each with its variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a vertex is joined in some order of its parts, as arrays: what each step binds, where it looks, what it tests.
+"""The join of a vertex in some order of its parts, as arrays: what each step binds, where it looks, what it tests.
 
 A *part* is a parent, whose instances bind several slots at once, or a slot. A slot that precedes, or follows, one that
 is bound is looked for in the range of positions that this leaves. Where columns are to be equal to those of bound

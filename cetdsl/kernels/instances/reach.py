@@ -1,4 +1,4 @@
-"""From which events a join need begin: those in whose reach there is an event for each slot that matches need.
+"""Prunes the events that a join begins with: an anchor stays only if every other slot has a fitting event in reach.
 
 A join begins with the events of its rarest slot, its *anchors*. An anchor is of use only if, for each other slot, some
 event that fits lies so near that one match may hold both; behind or before the anchor where the pattern says so. An

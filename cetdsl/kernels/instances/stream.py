@@ -1,4 +1,4 @@
-"""The matches of many queries as Arrow columns, from a sorted stream of events."""
+"""Lists the matches of many queries as Arrow columns, from a sorted stream of events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cetdsl.kernels.instances.detector import BLOCK_NUMBERS, Detector
 from cetdsl.kernels.instances.walks import Walker
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_type
-from cetdsl.kernels.wire.columns import bitmap, from_bytes, from_numpy, integers
+from cetdsl.kernels.wire.columns import bitmap, from_numpy, integers, texts
 
 #: Where only so many matches of each query are wanted, chunks are small, as most may never be looked at.
 _CHUNK_OF_FEW = 8_192
@@ -70,7 +70,7 @@ def measure_stream(spec: InstancesSpec, batches: Iterator[pa.RecordBatch], chunk
 
 
 def _asking(spec: InstancesSpec) -> list[KernelSpec]:
-    """Whose windows are cut in each chunk: first those of all vertices together, and then those of other queries.
+    """Returns the specs whose windows ``by_chunks`` is to cut: the shared one as a span, then the walked queries'.
 
     Matches of vertices are found among all events of a key's time buckets, as by a span, and then put into windows.
     """
@@ -85,22 +85,18 @@ def _kinds_and_tests(spec: InstancesSpec, chunk: Chunk) -> tuple[Ints, Ints]:
     layout, count = spec.kernel.layout, len(chunk.events.time)
     kinds = np.full(count, -1, dtype=np.int64)
     if spec.kinds:
-        found = pc.index_in(chunk.column(f"{KIND}0"), _texts(spec.kinds))
+        found = pc.index_in(chunk.column(f"{KIND}0"), texts(spec.kinds))
         kinds = integers(pc.fill_null(found, -1).cast(pa.int64()))
     words = [integers(chunk.column(name)) for name in layout.all_of(TESTS)]
     return kinds, np.array(words, dtype=np.int64).reshape(len(words), count)
 
 
 def _buckets(spec: KernelSpec, chunk: Chunk) -> tuple[Ints, Ints]:
-    """Of each key from when to when its time buckets are."""
+    """Returns the start of each key's first time bucket and the end of its last."""
     first, last = BUCKET, UNTIL if spec.layout.has(UNTIL) else BUCKET
     bucket, until = (integers(chunk.column(name))[chunk.events.segment_start[:-1]] for name in (first, last))
     cut = spec.query.windowing.cut
     return bucket * cut, (until + 1) * cut
-
-
-def _texts(texts: tuple[str, ...]) -> pa.Array:
-    return from_bytes([text.encode() for text in texts], pa.string())
 
 
 class _Rows:
@@ -108,7 +104,7 @@ class _Rows:
 
     def __init__(self, spec: InstancesSpec) -> None:
         self._spec = spec
-        self._names, self._variables = _texts(spec.queries), _texts(spec.variables)
+        self._names, self._variables = texts(spec.queries), texts(spec.variables)
         self._shows = np.array([[key in own for key in spec.all_keys] for own in spec.keys], dtype=np.bool_)
         kind = window_type(spec.kernel)
         self._window_type = pa.struct([pa.field(name, kind) for name in ("start", "end")])

@@ -1,4 +1,4 @@
-"""Queries beyond slots in the pass of the others: their trends are listed depth first, among the same events."""
+"""Lists the trends of queries that slots cannot state, depth first, in the same pass and among the same events."""
 
 from __future__ import annotations
 

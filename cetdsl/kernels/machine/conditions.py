@@ -1,4 +1,4 @@
-"""What may be bound, where a trend may begin and end, and the subslices that a slice is evaluated in.
+"""Finds events that may be bound, where trends may begin and end, and the subslices of a slice to evaluate.
 
 A *subslice* is a range of a slice's events that is evaluated by itself. Most slices are one subslice. Where a predicate
 or a span relates all events of a trend to one of them, there is a subslice for each event that may be that one, its

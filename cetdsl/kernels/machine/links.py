@@ -1,4 +1,4 @@
-"""The columns of a matching policy: to which instant each event leads on; see :mod:`cetdsl.ir.links`.
+"""The columns of a matching policy: the instant that each event leads on to; see :mod:`cetdsl.ir.links`.
 
 ========================  ==============================================================
 predicates of an edge     how the next event that may be bound is found
@@ -31,7 +31,6 @@ class PolicyColumns:
     """The columns that a machine's matching policy adds to the events of a chunk, and how many there are."""
 
     def __init__(self, machine: Machine) -> None:
-        self._matching = machine.matching
         self._links = tuple(links_of(machine)) if machine.matching == NEXT else ()
         self.count = 0 if machine.matching == ANY else len(self._links) or 2
 

@@ -1,4 +1,4 @@
-"""Trees of extremes, by which what compares by order is found, and pools, in which the tables of many steps lie.
+"""Trees of extremes, which answer comparisons by order, and pools, in which the tables of many steps lie.
 
 A tree over a list of values holds the smallest or largest of each 16 of them, of each 16 such groups, and so on: the
 next value of which a comparison holds is found without a look at those between.

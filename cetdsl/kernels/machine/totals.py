@@ -1,4 +1,4 @@
-"""Propagation where an event asks for no more than the total of each state that may be before it.
+"""Propagation for events that need only the total of each state that may precede them.
 
 That is so for patterns without NOT, and without predicates between events, over whole windows. Then nothing has to be
 known of an event but its variables, and :func:`add_up` takes a fourth of the time that

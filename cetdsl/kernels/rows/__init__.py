@@ -1,1 +1,1 @@
-"""Matches of row patterns, and what their measures are computed from."""
+"""Matches of row patterns, and the values that their measures are computed from."""

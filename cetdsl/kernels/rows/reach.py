@@ -1,4 +1,4 @@
-"""From which positions a match can be completed, found from the last row to the first.
+"""Finds the positions from which a match can be completed, from the last row to the first.
 
 A match is then read off from left to right without ever going back: the preferred of the positions from which it can be
 completed is the right one. So the time is the rows times the positions that they can be bound to, whatever the pattern.

@@ -1,4 +1,4 @@
-"""What measures are computed from, for every row of every match: rows, counts, sums and extremes up to it.
+"""Computes the inputs of measures for every row of every match: rows, counts, sums and extremes up to it.
 
 All functions take the matches of a chunk, the positions that are asked for, and write one value for each label, which
 is a bound row of a match. What holds of a whole match is the value at its last label.

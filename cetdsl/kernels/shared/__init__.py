@@ -1,1 +1,1 @@
-"""Many queries in one pass: the merged template, bursts, snapshots, and when sharing pays."""
+"""Many queries in one pass: the merged template, bursts, snapshots, and the benefit of sharing."""

@@ -1,4 +1,4 @@
-"""The benefit of sharing: what a burst costs in a shared graphlet, and what query by query.
+"""The benefit of sharing: the cost of a burst in a shared graphlet, compared with the cost query by query.
 
 The model is that of Hamlet (SIGMOD 2021, section 4). Its equation 8 says of a burst of ``b`` events in a graphlet of
 ``g``, in a window of ``n``, which ``k`` queries with ``p`` predecessor types share, and from which ``sc`` snapshots are

@@ -1,4 +1,4 @@
-"""The bursts of a chunk: which windows are open when, and what decisions on sharing depend on.
+"""Finds the bursts of a chunk, their open windows, and the numbers that decisions on sharing depend on.
 
 A *burst* is a longest sequence of consecutive events that a family's variants, and nothing else, can be bound to, with
 no window opening or closing inside (Hamlet, SIGMOD 2021, definition 10). What bursts do to the counts of a query

@@ -1,4 +1,4 @@
-"""What the work of sharing costs on this machine: measured once, and kept beside the compiled kernels.
+"""Measures the costs of sharing on this machine, once; they are kept beside the compiled kernels.
 
 Small workloads of known work are carried out, some shared and some not, in each number system. The fixed prices say
 what each should take; how long it took corrects them. The fewer workloads tell two prices apart, the nearer these stay

@@ -1,4 +1,4 @@
-"""The coefficients of graphlets: what events do to the total of any column that takes them.
+"""The coefficients of graphlets: the effect of events on the total of any column that takes them.
 
 After some events a column's total is ``total + (g - 1) * x + h * x0`` (:mod:`~cetdsl.kernels.shared.snapshots`). The
 coefficients of consecutive events combine to ``(g1 * g2, g1 * h2 + h1 * g2)``. Those of steps between two others

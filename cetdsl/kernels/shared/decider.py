@@ -1,4 +1,4 @@
-"""Who decides what the queries of a merged template share, and by which model of costs."""
+"""Decides what the queries of a merged template share, by one of the models of costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The accumulators of many queries at once, in the number systems that they need, by whatever carries them out.
+"""Evaluates the accumulators of many queries at once, in the number systems that they need.
 
 Tables of all queries have a row per slice, query after query, and a column per accumulator.
 """

@@ -38,7 +38,7 @@ class PooledRows:
     """How the rows of one query lie in the columns that all queries of a workload share."""
 
     def __init__(self, workload: WorkloadSpec, pool: Pool, number: int) -> None:
-        self.number, self.layout = number, pool.layout
+        self.number, self.name, self.layout = number, workload.names[number], pool.layout
         self.spec = workload.queries[number]
         self.groups = workload.groups[number]
         self.own = pool.own[number]
@@ -62,7 +62,7 @@ class PooledRows:
         """Returns the common columns of rows that a query by itself would answer."""
         if self.spec.answer.partial:
             return self.columns(groups, start, encode_partial(table))
-        return self.columns(groups, start, finish(self.spec, table, RowNames(self.spec, groups, start)))
+        return self.columns(groups, start, finish(self.spec, table, RowNames(self.spec, groups, start, self.name)))
 
     def of_metrics(self, keys: list[pa.DataType], metrics: str) -> list[pa.Array]:
         """Returns the row of a task's metrics: its query is -1, and everything else is NULL."""

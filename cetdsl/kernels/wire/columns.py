@@ -8,7 +8,7 @@ Numbers go from Arrow to NumPy and back by :func:`to_numpy` and :func:`from_nump
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,17 @@ def from_numpy(values: NDArray[Any], absent: Bools | None = None, kind: pa.DataT
     """
     buffers = [bitmap(absent), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(kind or pa.from_numpy_dtype(values.dtype), len(values), buffers)
+
+
+def texts(values: Iterable[str]) -> pa.Array:
+    """Makes an Arrow array of strings.
+
+    Examples
+    --------
+    >>> texts(["some", "text"]).to_pylist()
+    ['some', 'text']
+    """
+    return from_bytes([value.encode() for value in values], pa.string())
 
 
 def from_bytes(values: Sequence[bytes], kind: pa.DataType, absent: Bools | None = None) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Sorts the rows of a task by key, by a first column of numbers, most often the time, and by what breaks ties.
+"""Sorts the rows of a task by key, by a first column of numbers, most often the time, and by tie-break columns.
 
 Positions are sorted, and then each column is moved once, but for the times, which come sorted, and for keys, of which
 one row's is repeated. Where the rows are more than may be held, they are sorted a part at a time, each part is written

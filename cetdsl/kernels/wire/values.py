@@ -1,4 +1,4 @@
-"""The columns whose values are aggregated."""
+"""Reads the columns whose values are aggregated."""
 
 from __future__ import annotations
 

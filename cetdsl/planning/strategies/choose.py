@@ -1,4 +1,4 @@
-"""choose: puts trends together in an order that a sample of the events says, or enters no dead ends."""
+"""choose: puts trends together in an order chosen from a sample of the events, or by a search without dead ends."""
 
 from __future__ import annotations
 

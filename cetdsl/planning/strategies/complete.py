@@ -48,10 +48,10 @@ from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.pivots import always_first, joint_pivot
+from cetdsl.planning.pivots import joint_pivot
 from cetdsl.planning.shadows import TooMany, plan_shadows
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
-from cetdsl.planning.strategies.kernel import base_spec, merged
+from cetdsl.planning.strategies.kernel import base_spec, merged, why_not_propagate
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
 
 #: What ``algorithm=`` may say.
@@ -145,22 +145,6 @@ _Plan = Operator | Declined
 ENDS_RELATED = "a span without SLIDE relates the first event of a trend to its last"
 
 
-def why_no_graph(compiled: Compiled, source: Source) -> str | None:
-    """Returns why the wanted trends are not the paths of any graph; None when they may be those of one."""
-    if compiled.residual:
-        return "a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)"
-    if any(negation.looks_at_trend for negation in compiled.negations):
-        return "a NOT depends on which events the trend binds"
-    if not compiled.pairs:
-        return None
-    pivot = joint_pivot(compiled.machine, compiled.pairs)
-    if pivot < 0:
-        return "pairwise predicates relate no variable that binds exactly one event of each trend to all others"
-    if source.windowing.kind == SPAN and not always_first(compiled.machine, pivot):
-        return "a span and a pairwise predicate fix two different events of a trend"
-    return None
-
-
 def why_edges_do_not_tell(compiled: Compiled, source: Source, completeness: str) -> str | None:
     """Returns why the edges at the ends of a path do not tell whether it is a trend asked for; None when they do."""
     machine = compiled.machine
@@ -193,7 +177,7 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
     if len(request.compiled) != 1:
         return Declined(_PAIRED)
     compiled = request.compiled[0]
-    reason = why_no_graph(compiled, source)
+    reason = why_not_propagate(compiled, source)
     if reason is not None:
         return Declined(reason)
     pivot = joint_pivot(compiled.machine, compiled.pairs) if compiled.pairs else -1
@@ -309,7 +293,7 @@ def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
 
 
 def _told(reason: str | None, built: BuildGraph) -> str | None:
-    """Says why the edges do not tell which paths are trends, where that is the reason for something."""
+    """Returns a reason, or the one behind it: why the edges do not tell which paths are trends. None for None."""
     return reason and (why_edges_do_not_tell(built.compiled, built.source, built.spec.query.completeness) or reason)
 
 

@@ -1,9 +1,9 @@
-"""event_graph: the graph of a query, for those who want to see it or work on it."""
+"""event_graph: the graph of a query as an answer of its own."""
 
 from __future__ import annotations
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import InvalidNode, UnsupportedQuery, is_one_of, shown
+from cetdsl.errors import UnsupportedQuery, check_choice
 from cetdsl.ir.kernel import ALL, NOT_NEIGHBOURS
 from cetdsl.ir.operators import Scan, ShowGraph
 from cetdsl.ir.windowing import SPAN
@@ -11,8 +11,8 @@ from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
 from cetdsl.planning.shadows import plan_shadows
 from cetdsl.planning.sorting import who_sorts
-from cetdsl.planning.strategies.complete import ENDS_RELATED, why_edges_do_not_tell, why_no_graph
-from cetdsl.planning.strategies.kernel import base_spec
+from cetdsl.planning.strategies.complete import ENDS_RELATED, why_edges_do_not_tell
+from cetdsl.planning.strategies.kernel import base_spec, why_not_propagate
 from cetdsl.planning.strategies.request import compile_sides, source_of
 
 #: What ``algorithm=`` may say.
@@ -24,8 +24,7 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
 
     A query whose trends are not the paths of a graph is refused, and so are joins that cannot build it.
     """
-    if not is_one_of(algorithm, GRAPH_ALGORITHMS):
-        raise InvalidNode(f"no algorithm {shown(algorithm)}", hint=f"choose one of {', '.join(GRAPH_ALGORITHMS)}")
+    check_choice("algorithm", algorithm, GRAPH_ALGORITHMS)
     if isinstance(resolved.query.pattern, And):
         raise _no_graph("AND at the top pairs two sets of trends")
     if resolved.query.matching != ANY:
@@ -34,7 +33,7 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
     (compiled,) = compile_sides(resolved)
     if compiled.pairs:
         raise _no_graph(NOT_NEIGHBOURS)
-    reason = why_no_graph(compiled, source)
+    reason = why_not_propagate(compiled, source)
     if reason is not None:
         raise _no_graph(reason)
     if source.windowing.kind == SPAN:

@@ -55,7 +55,7 @@ def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
     if compiled.pairs:
         pivot = joint_pivot(compiled.machine, compiled.pairs)
         if pivot < 0:
-            return "a pairwise predicate relates two variables of which neither binds exactly one event of each trend"
+            return "pairwise predicates relate no variable that binds exactly one event of each trend to all others"
         if source.windowing.kind == SPAN and not always_first(compiled.machine, pivot):
             return "a span and a pairwise predicate fix two different events of a trend"
     return None

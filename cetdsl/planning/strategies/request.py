@@ -44,13 +44,13 @@ class Declined:
 
 
 def unknown_size() -> int | None:
-    """The bytes of events where nobody knows them."""
+    """Returns None: the default of ``bytes_read``, for events whose size is unknown."""
     return None
 
 
 @attrs.frozen
 class AggregateRequest:
-    """Asks for aggregates over all trends; how many bytes of events there are about is told when it is asked for."""
+    """A request for aggregates over all trends; ``bytes_read()`` estimates the bytes of its events, lazily."""
 
     resolved: ResolvedQuery
     aggregates: tuple[tuple[str, Aggregate], ...]
@@ -71,7 +71,7 @@ class AggregateRequest:
 
 @attrs.frozen
 class TrendsRequest:
-    """Asks for the trends themselves."""
+    """A request for the trends themselves."""
 
     resolved: ResolvedQuery
     columns: tuple[str, ...]
@@ -116,6 +116,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
         resolved.watermark,
         resolved.emit,
         resolved.state,
+        tuple(item for item in resolved.computed if item.name in (*groups, *partitions)),
     )
 
 

@@ -1,4 +1,4 @@
-"""What plans are made for: a query of one automaton, with its branches, also where the pattern is an AND at the top."""
+"""The subject of detection plans: a query of one automaton, with its branches, even if the pattern is an AND."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sweep: predicates that compare with one event of each trend, counted without a pass for each such event."""
+"""sweep: counts trends whose predicates compare with one event of each trend, in one pass for all such events."""
 
 from __future__ import annotations
 

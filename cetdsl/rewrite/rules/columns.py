@@ -1,4 +1,4 @@
-"""The columns that a query reads."""
+"""The rule that drops columns that a query does not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that find keys: equalities that cut a stream into parts which have nothing to do with one another."""
+"""Rules that find keys: equalities that cut a stream into independent parts."""
 
 from __future__ import annotations
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-import attrs
-
 from cetdsl.analysis.classify import PredicateClass, negations_of, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.pattern.expressions import Attribute, Expr, operands, transform, variables
+from cetdsl.pattern.expressions import Expr, operands, rename_variables, variables
 from cetdsl.pattern.nodes import Not, Pattern, Seq, events, negations
 from cetdsl.pattern.nodes import transform as transform_pattern
 from cetdsl.pattern.properties import binds_exactly_one
@@ -58,7 +56,7 @@ def _divided(resolved: ResolvedQuery, predicate: Expr) -> ResolvedQuery | None:
     for number, part in enumerate(parts):
         names = {} if number == 0 else _fresh_names(sorted(own), taken)
         copies.append(renamed(owners[0], names))
-        where += [_with_names(other, names) for other in ([part] if number == 0 else [part, *about])]
+        where += [rename_variables(other, names) for other in ([part] if number == 0 else [part, *about])]
 
     def change(node: Pattern) -> Pattern:
         return Seq(copies) if isinstance(node, Not) and node == owners[0] else node
@@ -81,12 +79,3 @@ def _fresh_names(names: list[str], taken: set[str]) -> dict[str, str]:
         taken.add(other)
         fresh[name] = other
     return fresh
-
-
-def _with_names(predicate: Expr, names: dict[str, str]) -> Expr:
-    def own(node: Expr) -> Expr:
-        if isinstance(node, Attribute) and node.variable in names:
-            return attrs.evolve(node, variable=names[node.variable])
-        return node
-
-    return transform(predicate, own)

@@ -18,6 +18,7 @@ from cetdsl.pattern.expressions import (
     Role,
     Unary,
     conjunction,
+    rename_variables,
     transform,
     variables,
 )
@@ -78,15 +79,10 @@ def rename_negated(resolved: ResolvedQuery) -> ResolvedQuery:
 def renamed(pattern: Pattern, names: dict[str, str]) -> Pattern:
     """The pattern with other names for its variables."""
 
-    def own(node: Expr) -> Expr:
-        if isinstance(node, Attribute) and node.variable in names:
-            return attrs.evolve(node, variable=names[node.variable])
-        return node
-
     def change(node: Pattern) -> Pattern:
         if not isinstance(node, Event) or node.variable not in names:
             return node
-        condition = None if node.condition is None else transform(node.condition, own)
+        condition = None if node.condition is None else rename_variables(node.condition, names)
         return attrs.evolve(node, variable=names[node.variable], condition=condition)
 
     return transform_pattern(pattern, change)

@@ -1,4 +1,4 @@
-"""The search for a plan: CASEM, which clusters patterns by structural entropy as far as they have something in common.
+"""CASEM, the search for a plan: it clusters patterns by structural entropy as far as they have something in common.
 
 The vertices of the partition tree are those of the plan, each with its sub-pattern. Algorithm 1 of PatternInsight looks
 at pairs of siblings in the order of the greater gain of combining and merging them. Combining never gains less, as

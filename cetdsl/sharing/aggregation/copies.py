@@ -1,4 +1,4 @@
-"""Copies of a dict of containers that cost little more than what is changed in them."""
+"""Copies of a dict of containers that cost little more than the parts that change."""
 
 from __future__ import annotations
 

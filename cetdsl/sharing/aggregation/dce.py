@@ -1,4 +1,4 @@
-"""Differential compensation: what queries of different clusters have in common besides what their clusters share."""
+"""Differential compensation: finds what queries of different clusters share besides what their clusters share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The correlation graph: which patterns are so alike that they may share a sub-pattern worth having."""
+"""The correlation graph: it links patterns that are so alike that they may share a sub-pattern worth having."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregation plans as data: which sub-patterns are detected once, and what is made of their instances."""
+"""Aggregation plans as data: the sub-patterns that are detected once, and the patterns made of their instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans from queries, and from plans when queries come and go."""
+"""Makes plans from queries, and changes plans when queries come and go."""
 
 from __future__ import annotations
 

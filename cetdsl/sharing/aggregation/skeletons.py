@@ -1,4 +1,4 @@
-"""What each match of a query must hold: the sub-pattern that is the query itself, as far as slots can say it."""
+"""Finds the sub-pattern that each match of a query must hold, as far as slots can state it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each match of a pattern must hold, and what each match of either of two patterns must hold.
+"""Sub-patterns: what each match of a pattern must hold, and what each match of either of two patterns must hold.
 
 A sub-pattern is a set of slots, each for one event, some of them before others in time. Nested SEQ and AND of events
 say just that. The rules here are *sound*: the events that a match of a pattern binds to the slots of its sub-pattern
@@ -149,7 +149,7 @@ class SubPattern:
         return self.ordered == len(self.slots) * (len(self.slots) - 1) // 2
 
     def restricted(self, kept: Sequence[int]) -> SubPattern:
-        """The same of some slots only."""
+        """Returns the sub-pattern restricted to the kept slots."""
         return SubPattern(
             tuple([self.slots[i] for i in kept]),
             _later_alone(self.later, kept) if self.ordered else (0,) * len(kept),
@@ -305,7 +305,7 @@ def _longest(first: Sequence[Slot], second: Sequence[Slot]) -> list[tuple[int, i
 
 
 def _later_alone(later: Sequence[int], kept: Sequence[int]) -> tuple[int, ...]:
-    """For each of the kept slots the mask of those kept that are later, in the numbers of these."""
+    """Returns for each kept slot the mask of the kept slots that are later, renumbered."""
     bits = [(1 << i, 1 << place) for place, i in enumerate(kept)]
     alone = []
     for i in kept:
@@ -315,7 +315,7 @@ def _later_alone(later: Sequence[int], kept: Sequence[int]) -> tuple[int, ...]:
 
 
 def _absences_alone(absences: frozenset[Absence], kept: Sequence[int]) -> frozenset[Absence]:
-    """Those beside which all slots are kept, in the numbers of these."""
+    """Returns the absences that mention kept slots only, renumbered."""
     if not absences:
         return absences
     places = {i: place for place, i in enumerate(kept)}
@@ -329,7 +329,7 @@ def _absences_alone(absences: frozenset[Absence], kept: Sequence[int]) -> frozen
 
 
 def _relations_alone(relations: frozenset[Relation], kept: Sequence[int]) -> frozenset[Relation]:
-    """Those of which all slots are kept, in the numbers of these."""
+    """Returns the relations that mention kept slots only, renumbered."""
     if not relations:
         return relations
     places = {i: place for place, i in enumerate(kept)}

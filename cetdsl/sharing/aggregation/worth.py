@@ -1,4 +1,4 @@
-"""What is worth keeping of a plan where statistics are known, and in which order each vertex is put together.
+"""Chooses the vertices of a plan worth keeping where statistics are known, and the order in which each is joined.
 
 Expected numbers of instances are those of independent events at even rates. With rates of events ``r``, k slots have
 
@@ -99,7 +99,7 @@ class Expected:
         return self.of(sum([self.logs[slot] for slot in members(mask)]), mask)
 
     def of(self, logs: float, mask: int) -> float:
-        """The same, if it is known what the logarithms of the slots add up to."""
+        """As :meth:`log`, given the sum of the slots' logarithms."""
         if self._length is not None:
             logs += math.log(mask.bit_count() / self._length)
         return logs + self._share(mask & self.tied)
