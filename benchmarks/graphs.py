@@ -188,6 +188,7 @@ def graph(events: Events, runs: int) -> Result:
         "title": "Building the graph of an order predicate",
         "x": "events",
         "y": "nanoseconds per event",
+        "from_zero": True,
         "log_x": True,
         "lines": {
             "cetdsl": [[size, spent] for size, spent in each.items()],

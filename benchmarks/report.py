@@ -7,8 +7,10 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from races import MEMORY_LIMIT
 
 BEGIN, END = "<!-- begin: python benchmarks/run.py --report -->", "<!-- end -->"
@@ -127,18 +129,28 @@ def picture(results: dict[str, Any]) -> Figure:
     lines = [line for race in results["races"].values() for line in race["verdicts"] if line["limit"] is not None]
     bars = [(line["what"], line["figure"], line["limit"], line["unit"]) for line in lines]
     bars.append(("largest Python worker", _largest(results), MEMORY_LIMIT, " MB"))
-    figure = Figure(figsize=(12, 1 + 0.3 * len(bars)), layout="constrained")
-    axes = figure.add_subplot(title=f"Measured as a part of the limit, scale {results['scale']:g}")
+    figure = Figure(figsize=(14, 1.5 + 0.3 * len(bars)), layout="constrained")
+    axes = figure.add_subplot(
+        title=f"What was measured as a part of its limit, scale {results['scale']:g}",
+        xlabel=f"measured / limit; bars beyond {_WIDEST:g} are cut off, and say so",
+    )
     parts = [value / limit for _, value, limit, _ in bars]
+    # By place, as the same may be measured in several races.
     drawn = axes.barh(
-        [what for what, *_ in bars],
+        range(len(bars)),
         [min(part, _WIDEST) for part in parts],
         color=[_MET if part <= 1 else _MISSED for part in parts],
     )
-    axes.bar_label(drawn, [f"{value:g}{unit} of {limit:.3g}{unit}" for _, value, limit, unit in bars], padding=4)
+    said = [
+        f"{value:g}{unit} of {limit:.3g}{unit}" + (f", {part:.1f} times the limit" if part > _WIDEST else "")
+        for (_, value, limit, unit), part in zip(bars, parts, strict=True)
+    ]
+    axes.bar_label(drawn, said, padding=4)
+    axes.set_yticks(range(len(bars)), [what for what, *_ in bars], fontsize="small")
     axes.axvline(1, color="lightgray", zorder=0)
-    axes.set_xlim(0, max(1.4, min(max(parts), _WIDEST) * 1.25))
-    axes.invert_yaxis()
+    axes.set_xlim(0, max(1.4, min(max(parts), _WIDEST) * 1.75))
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.legend(handles=[Patch(color=_MET, label="limit met"), Patch(color=_MISSED, label="limit missed")])
     return figure
 
 
@@ -169,14 +181,22 @@ def draw(chart: dict[str, Any]) -> Figure:
 def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
     """Draws lines over a number, or groups of bars."""
     axes.set(title=chart.get("title", ""), xlabel=chart.get("x", ""), ylabel=chart.get("y", ""))
-    for name, points in chart.get("lines", {}).items():
-        axes.plot(*zip(*points), label=name, marker="o", markersize=4)
+    lines = chart.get("lines", {})
+    most = max(map(len, lines.values()), default=0)
+    for name, points in lines.items():
+        # What was measured at fewer places than others is not known between them.
+        axes.plot(*zip(*points), "-" if len(points) == most else ":", label=name, marker="o", markersize=4)
+    if lines and not chart.get("log_x") and all(float(x).is_integer() for points in lines.values() for x, _ in points):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for name, points in chart.get("points", {}).items():
         axes.scatter(*zip(*points), label=name, s=14)
     for name, parts in chart.get("stacked", {}).items():
         begins = [sum(other[bar] for other in _before(chart["stacked"], name)) for bar in parts]
         drawn = axes.barh(list(parts), list(parts.values()), left=begins, height=0.5, label=name)
-        axes.bar_label(drawn, [f"{value:.2f}" for value in parts.values()], label_type="center", color="white")
+        # A number that is wider than its part would be white on white.
+        wide = max(map(sum, zip(*(other.values() for other in chart["stacked"].values()))))
+        said = [f"{value:.2f}" if value > wide / 20 else "" for value in parts.values()]
+        axes.bar_label(drawn, said, label_type="center", color="white")
     groups = chart.get("bars", {})
     for number, (name, bars) in enumerate(groups.items()):
         places = [place + number / (len(groups) + 1) for place in range(len(bars))]
@@ -191,17 +211,24 @@ def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
         axes.margins(x=0.15)
     if chart.get("log_x"):
         axes.set_xscale("log")
+        _number_decades(axes.xaxis, *axes.get_xlim())
     if chart.get("log_y"):
         axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        if high < _FEW_DECADES * low:
-            # Between powers of ten alone there would be next to no numbers, or, by default, numbers over one another.
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter(_in_full)
-            axes.yaxis.set_minor_locator(NullLocator())
+        _number_decades(axes.yaxis, *axes.get_ylim())
     if chart.get("from_zero"):
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(_in_full)
+
+
+def _number_decades(axis: Axis, low: float, high: float) -> None:
+    """Puts numbers at 1, 2 and 5 of each power of ten on an axis that spans few of them.
+
+    At the powers alone there would be next to none, or, by default, numbers over one another.
+    """
+    if high < _FEW_DECADES * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(_in_full)
+        axis.set_minor_locator(NullLocator())
 
 
 def _before(parts: dict[str, Any], name: str) -> list[Any]:

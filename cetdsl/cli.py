@@ -18,18 +18,19 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import ArrayType, MapType, StringType, StructType, TimestampType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructType, TimestampNTZType, TimestampType
 
 import cetdsl as cet
 from cetdsl.demo import run_demo
-from cetdsl.errors import SHARES, CetdslError, CommandLineError
-from cetdsl.execution.compat import is_of_spark
+from cetdsl.errors import SHARES, CetdslError, CommandLineError, nearest
+from cetdsl.execution.compat import condition_of, is_of_spark
 from cetdsl.explain.timeline import require_plotly
 from cetdsl.frontend import sase
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE
 from cetdsl.frontend.patterns import QueryTerm
 from cetdsl.frontend.watch import micro_batches
 from cetdsl.pattern.expressions import Literal, attributes
+from cetdsl.pattern.nodes import events as events_of
 from cetdsl.pattern.text import in_backquotes
 from cetdsl.session import readable, spark_session
 from cetdsl.tables import table
@@ -44,6 +45,11 @@ _SHARES = 8
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 _STAGES = ("parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey")
 
+#: What to do where Spark cannot read files.
+_HINTS_OF_FILES = {
+    "PATH_NOT_FOUND": "check the path; one that is not on this machine begins with its scheme, such as s3a://",
+    "UNABLE_TO_INFER_SCHEMA": "give files that have rows",
+}
 _EXAMPLES = """\
 examples:
   cetdsl run "PATTERN SEQ(A, B+ b[]) WHERE b.price < NEXT(b).price WITHIN 1 hour SLIDE 10 min" \\
@@ -455,7 +461,8 @@ def _text(query: str) -> str:
     try:
         return Path(query[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandLineError(f"cannot read the query from {query[1:]!r}: {error}") from error
+        hint = "write the name of a text file in UTF-8 behind @"
+        raise CommandLineError(f"cannot read the query from {query[1:]!r}: {error}", hint=hint) from error
 
 
 def _common_format(chosen: argparse.Namespace) -> str:
@@ -498,7 +505,9 @@ def _format(path: str, option: str) -> str:
 
 
 def _bind(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace) -> Any:
-    known = _read(spark, kind, [chosen.follow] if chosen.follow else chosen.input)
+    paths = [chosen.follow] if chosen.follow else chosen.input
+    known = _read(spark, kind, paths)
+    _refuse_unknown_columns(known, kind, paths, query, chosen)
     _refuse_texts_as_times(known, chosen.time)
     return cet.pattern(
         _stream(spark, kind, known.schema, chosen) if chosen.follow else known,
@@ -511,6 +520,23 @@ def _bind(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace
 
 
 def _read(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
+    """The events of some files, which have columns."""
+    try:
+        events = _of_format(spark, kind, paths)
+        columns = events.columns
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        hint = _HINTS_OF_FILES.get(condition_of(error))
+        if hint is None:
+            raise
+        raise CommandLineError(f"cannot read {', '.join(paths)}: {readable(error)}", hint=hint) from error
+    if not columns:
+        raise CommandLineError(f"{', '.join(paths)} is empty", hint="give a file with events")
+    return events
+
+
+def _of_format(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
     if kind == "csv":
         return spark.read.options(**CSV).csv(paths, inferSchema=True)
     if kind == "json":
@@ -539,6 +565,27 @@ def _stream(spark: SparkSession, kind: str, schema: StructType, chosen: argparse
         raise CommandLineError(
             f"--delay {chosen.delay!r} is no length of time to wait", hint="write it like --delay '10 minutes'"
         ) from error
+
+
+def _refuse_unknown_columns(df: DataFrame, kind: str, paths: list[str], query: Any, chosen: argparse.Namespace) -> None:
+    """Raises where an option names a column that the files do not have, or where it must name one."""
+    known = {name.lower() for name in df.columns}
+    has = f"{', '.join(paths)} has the columns {', '.join(df.columns)}"
+    if kind == "csv":
+        has += ", which are its first line"
+    is_typed = any(event.type is not None for event in events_of(query.node.pattern))
+    asked = [("--time", chosen.time), *(("--tie-break", name) for name in chosen.tie_break or ())]
+    asked += [("--type", chosen.type)] if is_typed else []
+    for option, name in asked:
+        if name is not None and name.lower() not in known:
+            advice = f"name one of them after {option}" + (", or say --no-type" if option == "--type" else "")
+            raise CommandLineError(
+                f"there is no column {name!r} for {option}: {has}", hint=nearest(name, df.columns, advice)
+            )
+    times = [field.name for field in df.schema.fields if isinstance(field.dataType, (TimestampType, TimestampNTZType))]
+    if chosen.time is None and len(times) != 1:
+        what = f"the timestamps {', '.join(times)}" if times else "no timestamp"
+        raise CommandLineError(f"which column is the time? There is {what}: {has}", hint="name it with --time")
 
 
 def _refuse_texts_as_times(events: DataFrame, name: str | None) -> None:
@@ -581,7 +628,7 @@ def _write(answer: DataFrame, kind: str, chosen: argparse.Namespace) -> None:
     try:
         writer.options(**(CSV if kind == "csv" else {})).format(kind).save(chosen.output)
     except Exception as error:
-        if "PATH_ALREADY_EXISTS" in str(error):
+        if condition_of(error) == "PATH_ALREADY_EXISTS":
             raise CommandLineError(
                 f"{chosen.output} exists already", hint="--overwrite replaces it, or name another folder"
             ) from error

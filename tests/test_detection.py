@@ -196,6 +196,10 @@ def test_what_happened_to_plans(spark: Any) -> None:
     assert [row["slice"] for row in seen] == list(range(16))
     assert seen[0].rates == pytest.approx({"A": 0.4, "B": 0.5, "C": 0.1}, rel=0.05)
     assert seen[-1].rates["C"] > seen[-1].rates["A"]
+    # Without a window they are numbers of events of the key so far.
+    rows = spark.createDataFrame([(n, "AB"[n % 2]) for n in range(32)], "t int, type string").coalesce(1)
+    seen = rows.pattern("PATTERN SEQ(A, B)", time="t").statistics({"slice": 8}).orderBy("slice").collect()
+    assert [row.rates["A"] for row in seen] == pytest.approx([4, 8, 12, 16])
 
 
 @pytest.mark.classic

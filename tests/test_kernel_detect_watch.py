@@ -74,14 +74,15 @@ def stream(data: st.DataObject, problem: Problem) -> np.ndarray:
     return np.array(rows)
 
 
-def looked_at(loop: Loop, rows: np.ndarray, window: int, cuts: int) -> tuple[list[Any], int]:
+def looked_at(loop: Loop, rows: np.ndarray, units: np.ndarray, window: int, cuts: int) -> tuple[list[Any], int]:
     """The plan behind each slice where only those are looked at that must be, in parts of ``cuts`` slices."""
     plans: list[Any] = []
     seen, now, watched, looks = room_for(rows.shape[1], window), loop.watch.begin.copy(), loop.watched, 0
     for start in range(0, len(rows), cuts):
         part, at = np.ascontiguousarray(rows[start : start + cuts]), 0
+        own = units[start : start + cuts]
         while at < len(part):
-            found, gains = pass_over(part, at, window, loop.watch.factors, watched, seen, now)
+            found, gains = pass_over(part, own, at, window, loop.watch.factors, watched, seen, now)
             loop.passed_over(found - at, gains)
             plans += [loop.plan] * (found - at)
             if found < len(part):
@@ -106,13 +107,14 @@ def test_only_slices_that_change_nothing_are_passed_over(algorithm: str, adaptat
         loop, seen, plans = Loop(problem, algorithm, adaptation, first), SlidingStatistics(problem, window), []
         variables, pairs = len(problem.names), len(seen.pairs)
         costs = []
-        for row in rows:
+        units = data.draw(st.sampled_from([np.ones(len(rows)), np.arange(1.0, len(rows) + 1)]))
+        for row, unit in zip(rows, units.tolist(), strict=True):
             duration, events, tried, good = np.split(row, [1, 1 + variables, 1 + variables + pairs])
             seen.add(duration[0], events, tried, good)
-            plans.append(loop.observe(seen.statistics()))
+            plans.append(loop.observe(seen.statistics(unit)))
             costs.append(Expectation(problem, loop.statistics).cost)
         again = Loop(problem, algorithm, adaptation, first)
-        found, looks = looked_at(again, rows, window, data.draw(st.sampled_from([1, 5, 100])))
+        found, looks = looked_at(again, rows, units, window, data.draw(st.sampled_from([1, 5, 100])))
         for cost, one, other in zip(costs, found, plans, strict=True):
             if one != other:
                 # Beside numbers beyond all bounds, such as those of Kleene sets, others vanish in rounding.
@@ -137,10 +139,20 @@ def test_keys_of_which_no_slice_need_be_looked_at_keep_their_plan(data: st.DataO
     looked = np.zeros(len(streams), dtype=np.bool_)
     seen, now = room_for(rows.shape[1], 8), first.watch.begin.copy()
     first_looks(
-        rows, start[:-1], start[1:], 8, first.watch.factors, first.watched, seen, now, first.watch.begin, looked
+        rows,
+        np.ones(len(rows)),
+        start[:-1],
+        start[1:],
+        8,
+        first.watch.factors,
+        first.watched,
+        seen,
+        now,
+        first.watch.begin,
+        looked,
     )
     for part, was in zip(streams, looked, strict=True):
-        plans, looks = looked_at(first.fresh(), part, 8, 100)
+        plans, looks = looked_at(first.fresh(), part, np.ones(len(part)), 8, 100)
         assert (looks > 0) == was
         assert was or set(plans) == {first.plan}
 
@@ -166,7 +178,7 @@ def test_a_tie_for_ever_is_not_looked_at_again() -> None:
         loop = Loop(Problem.conjunction("a", "b", "c"), algorithm, Adaptation(distance=0.0), Statistics({"c": 50}))
         random = np.random.default_rng(1)
         rows = np.array([[1.0, size, size, 50.0] for size in random.integers(1, 20, 50).astype(float)])
-        plans, looks = looked_at(loop, rows, 8, 100)
+        plans, looks = looked_at(loop, rows, np.ones(len(rows)), 8, 100)
         assert looks == 0, algorithm
         assert isinstance(plans[-1], TreePlan) == (algorithm == "tree")
 
@@ -183,7 +195,7 @@ def test_what_changes_a_plan_is_looked_at(data: st.DataObject) -> None:
     names = len(problem.names)
     pairs = len(problem.predicates | problem.adjacent)
     row = np.concatenate([[1.0], now[:names], np.full(pairs, 1e12), 1e12 * now[names : names + pairs]])
-    plans, _ = looked_at(loop, row[None], 1, 1)
+    plans, _ = looked_at(loop, row[None], np.ones(1), 1, 1)
     again = Loop(problem, "greedy", Adaptation(), loop.watch.statistics(_after(loop, row)))
     cost = Expectation(problem, again.statistics).cost
     assert cost(plans[0]) <= cost(again.plan) * (1 + 1e-5)
@@ -192,5 +204,5 @@ def test_what_changes_a_plan_is_looked_at(data: st.DataObject) -> None:
 def _after(loop: Loop, row: np.ndarray) -> np.ndarray:
     """The statistics after a single slice."""
     now = loop.watch.begin.copy()
-    pass_over(row[None], 0, 1, loop.watch.factors, loop.watch.always(), room_for(len(row), 1), now)
+    pass_over(row[None], np.ones(1), 0, 1, loop.watch.factors, loop.watch.always(), room_for(len(row), 1), now)
     return now

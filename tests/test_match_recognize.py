@@ -578,7 +578,7 @@ def test_errors_of_matches_name_the_match(acme: Any) -> None:
 
 
 def test_what_is_no_text_or_no_data_frame(acme: Any) -> None:
-    with pytest.raises(InvalidNode, match=r"no sort of rows 'runs'\n  hint: choose one of auto, kernel, spark"):
+    with pytest.raises(InvalidNode, match=r"sort='runs' is unknown\n  hint: use 'auto', 'kernel' or 'spark'"):
         acme.match_recognize("ORDER BY day MEASURES 1 AS x PATTERN (A)", sort="runs")
     with pytest.raises(ParseError, match=r"in parentheses\n(.|\n)*cet\.sql"):
         acme.match_recognize("MATCH_RECOGNIZE (ORDER BY day PATTERN (A) DEFINE A AS TRUE)")

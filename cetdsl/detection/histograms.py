@@ -170,8 +170,10 @@ class SlidingStatistics:
         """
         self._histogram.add([duration, *events, *tried, *passed])
 
-    def statistics(self) -> Statistics:
+    def statistics(self, unit: float = 1.0) -> Statistics:
         """Returns the rates and selectivities over the last slices.
+
+        Rates are over so many units of the durations that were added.
 
         A pair of which nothing was tried is left out. Where nothing passed, half a combination is taken to have: more
         would be expected to be seen.
@@ -180,6 +182,7 @@ class SlidingStatistics:
         variables, pairs = len(self._names), len(self.pairs)
         now = np.zeros(variables + pairs)
         arithmetic.rates_and_shares(sums, variables, now)
+        now[:variables] *= unit
         tried = sums[1 + variables : 1 + variables + pairs]
         return Statistics(
             dict(zip(self._names, now[:variables].tolist(), strict=True)),

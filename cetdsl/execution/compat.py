@@ -262,6 +262,17 @@ def own_errors() -> Iterator[None]:
         ) from error
 
 
+def condition_of(error: BaseException | None) -> str:
+    """Returns the name that Spark has for what went wrong; "" where it has none.
+
+    Examples
+    --------
+    >>> condition_of(ValueError("of Python"))
+    ''
+    """
+    return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
+
+
 def translated(action: Callable[[], Any], doing: str) -> Any:
     """Runs an action of Spark's analysis, and turns an error about what cannot be resolved into one of cetdsl."""
     try:
@@ -272,7 +283,7 @@ def translated(action: Callable[[], Any], doing: str) -> Any:
     except CetdslError:
         raise
     except PySparkException as error:
-        if "SESSION" in (error.getCondition() or ""):
+        if "SESSION" in condition_of(error):
             raise  # it was stopped, which no query can help
         message = str(error).strip().split("\n")[0]  # what the parser says begins with an empty line
         raise QueryTypeError(

@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.execution.compat import condition_of
 from cetdsl.execution.expressions import combine
 
 #: What Spark's analysis says of an expression that may not stand in the condition of a join, by its error class.
@@ -50,5 +51,5 @@ def _fault(df: DataFrame, columns: Sequence[Column]) -> str | None:
     try:
         _ = df.join(df.sparkSession.range(1).select(), condition).schema
     except AnalysisException as error:
-        return _FAULTS.get((error.getCondition() or "").partition(".")[0])
+        return _FAULTS.get(condition_of(error).partition(".")[0])
     return None

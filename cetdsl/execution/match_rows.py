@@ -24,7 +24,7 @@ from cetdsl.errors import (
     UnsupportedQuery,
     WindowError,
 )
-from cetdsl.execution.compat import refuse_unsendable, translated
+from cetdsl.execution.compat import condition_of, refuse_unsendable, translated
 from cetdsl.execution.exchange import exchange, exchange_parcels
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
 from cetdsl.execution.source import equal_zeros, ntz_micros
@@ -351,7 +351,7 @@ class _Match:
     def _pointing(self, error: QueryTypeError, expression: Expression, what: str) -> CetdslError:
         """An error of Spark's analysis that points at the expression, or at the word in it that is no column."""
         text = self._match.clause.text
-        condition = getattr(error.__cause__, "getCondition", lambda: "")() or ""
+        condition = condition_of(error.__cause__)
         if condition.startswith("UNRESOLVED_COLUMN") and expression.unknown:
             token = expression.unknown[0]
             unknown = UnknownColumn.among(token.name, self._match.columns)

@@ -6,7 +6,7 @@ import logging
 
 from pyspark.sql import DataFrame
 
-from cetdsl.errors import CetdslError, InvalidNode, ResolutionError, check_choice, shown
+from cetdsl.errors import CetdslError, InvalidNode, ResolutionError, shown
 from cetdsl.execution.compat import as_dataframe, refuse_streaming
 from cetdsl.execution.match_rows import match_rows
 from cetdsl.execution.python import require_worker_python
@@ -83,9 +83,7 @@ def match_recognize(
             error.text = clause
         raise
     _warn(match)
-    if sort is not None:  # a session's setting may also be one that only queries know
-        check_choice("sort of rows", sort, (AUTO, KERNEL, SPARK))
-    asked = asked_sort(df.sparkSession, sort, sort_memory)
+    asked = asked_sort(df.sparkSession, sort, sort_memory, (AUTO, KERNEL, SPARK))
     answer = match_rows(df, match, arrows_of(automaton, match.variables, match.conditions), span, asked)
     require_worker_python(df.sparkSession)
     return answer

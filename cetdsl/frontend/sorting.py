@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import SparkSession
 
 from cetdsl.errors import InvalidNode, is_one_of, shown
@@ -11,11 +13,17 @@ from cetdsl.ir.sorting import AUTO, SORT_MEMORY, SORTERS, AskedSort
 _SORT, _MEMORY = "cetdsl.sort", "cetdsl.sort.memory"
 
 
-def asked_sort(session: SparkSession, sort: str | None, memory: str | int | None) -> AskedSort:
-    """Returns what is asked for; what neither an argument nor a setting says is as usual."""
+def asked_sort(
+    session: SparkSession, sort: str | None, memory: str | int | None, sorters: Sequence[str] = SORTERS
+) -> AskedSort:
+    """Returns what is asked for; what neither an argument nor a setting says is as usual.
+
+    An argument is one of ``sorters``; a setting is for all that is asked, and may be one that only others know.
+    """
     by = session.conf.get(_SORT, None) or AUTO if sort is None else sort
-    if not is_one_of(by, SORTERS):
+    known = SORTERS if sort is None else sorters
+    if not is_one_of(by, known):
         said = f"sort={shown(by)}" if sort is not None else f"the session's setting {_SORT}={shown(by)}"
-        raise InvalidNode(f"{said} is unknown", hint=f"use {', '.join(map(repr, SORTERS[:-1]))} or {SORTERS[-1]!r}")
+        raise InvalidNode(f"{said} is unknown", hint=f"use {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
     amount = session.conf.get(_MEMORY, None) or SORT_MEMORY if memory is None else memory
     return AskedSort(by, parse_memory(amount))

@@ -293,8 +293,10 @@ class BranchLoop:
         places = np.ascontiguousarray(places, dtype=np.int64)
         counts = self._counted(events, tables, places)
         self._sample(events, tables, places, counts, np.ones(len(places), dtype=np.bool_), TRIED, 1)
-        seen = self._sliding(1)
-        self._add(seen, counts.sum(axis=0))
+        seen, summed = self._sliding(1), counts.sum(axis=0)
+        if self._adapting.problem.window is None:
+            summed[0] = len(low)  # numbers of events are the mean of all keys
+        self._add(seen, summed)
         return seen.statistics()
 
     @property
@@ -336,12 +338,12 @@ class BranchLoop:
             tables.rank_of(one)
         trials = self._trials(begin, going_on, try_out)
         started = thread_time()
-        rows = self._counted(events, tables, places)
+        rows, units = self._counted(events, tables, places), self._units(places)
         costly = self._costly(places, begin, trials) if trials else begin[:-1]
         self._sample(events, tables, places, rows, np.arange(len(places)) >= costly[own])
         chosen = np.ones(last + 1, dtype=np.bool_)
         if not by_slice:
-            chosen = self._looked(rows, begin, costly, going_on is not None)
+            chosen = self._looked(rows, units, begin, costly, going_on is not None)
         chosen[last] = True
         spent = thread_time() - started
         self.counts.seconds_deciding += spent
@@ -351,7 +353,7 @@ class BranchLoop:
             some = slice(int(begin[number]), int(begin[number + 1]))
             cheap = int(costly[number] - begin[number])
             counting = spent / max(len(places), 1)
-            self._follow(keys[number], number, places[some], rows[some], cheap, counting, by_slice)
+            self._follow(keys[number], number, places[some], rows[some], units[some], cheap, counting, by_slice)
         return keys
 
     def _trials(
@@ -403,14 +405,14 @@ class BranchLoop:
         places = [low[own], first, end + behind, number[own] + piece, end]
         return np.ascontiguousarray(np.stack(places, axis=1), dtype=np.int64), own
 
-    def _looked(self, rows: Floats, begin: Ints, costly: Ints, first_goes_on: bool) -> np.ndarray:
+    def _looked(self, rows: Floats, units: Floats, begin: Ints, costly: Ints, first_goes_on: bool) -> np.ndarray:
         """Whether a slice of each key must be looked at; of one that goes on it may."""
         looked = np.zeros(len(begin) - 1, dtype=np.bool_)
         if len(rows):
             watch, window = self._first.watch, self._adapting.slices
             seen, now = room_for(rows.shape[1], window), watch.begin.copy()
             watched = self._first.watched
-            first_looks(rows, costly, begin[1:], window, watch.factors, watched, seen, now, watch.begin, looked)
+            first_looks(rows, units, costly, begin[1:], window, watch.factors, watched, seen, now, watch.begin, looked)
         looked[0] |= first_goes_on
         return looked
 
@@ -426,7 +428,15 @@ class BranchLoop:
         return self.plans.index(plan)
 
     def _follow(
-        self, key: _Key, number: int, places: Ints, rows: Floats, cheap: int, counting: float, by_slice: bool
+        self,
+        key: _Key,
+        number: int,
+        places: Ints,
+        rows: Floats,
+        units: Floats,
+        cheap: int,
+        counting: float,
+        by_slice: bool,
     ) -> None:
         """Decides on the plan behind each of some slices of a key; after the first ``cheap`` ones it stays."""
         at = cheap
@@ -437,7 +447,7 @@ class BranchLoop:
         key.plans += [key.plans[-1]] * cheap
         while at < len(rows):
             window, watch = self._adapting.slices, key.loop.watch
-            found, gains = pass_over(rows, at, window, watch.factors, key.loop.watched, key.seen, key.now)
+            found, gains = pass_over(rows, units, at, window, watch.factors, key.loop.watched, key.seen, key.now)
             key.loop.passed_over(found - at, gains)
             key.plans += [key.plans[-1]] * (found - at)
             if found < len(rows):
@@ -449,7 +459,7 @@ class BranchLoop:
         self.counts.add(key.loop.counts.since(before))
         self.counts.seconds_deciding += spent - planning - (key.loop.counts.seconds_deciding - before.seconds_deciding)
         if by_slice:
-            self._tell(key, number, places, rows, looks, counting)
+            self._tell(key, number, places, rows, units, looks, counting)
 
     def _look(self, key: _Key, number: int) -> Slice:
         """Lets the decision function look at the slice that was taken in last."""
@@ -467,7 +477,14 @@ class BranchLoop:
         )
 
     def _tell(
-        self, key: _Key, number: int, places: Ints, rows: Floats, looks: dict[int, Slice], counting: float
+        self,
+        key: _Key,
+        number: int,
+        places: Ints,
+        rows: Floats,
+        units: Floats,
+        looks: dict[int, Slice],
+        counting: float,
     ) -> None:
         """Tells of each slice of a key."""
         if key.told is None:
@@ -482,7 +499,7 @@ class BranchLoop:
                     number=place[_NUMBER],
                     events=place[_STOP] - place[_FIRST],
                     plan=key.plans[first + at],
-                    statistics=key.told.statistics(),
+                    statistics=key.told.statistics(float(units[at])),
                     seconds_deciding=one.seconds_deciding + counting,
                 )
             )
@@ -490,20 +507,28 @@ class BranchLoop:
     def _counted(self, events: Events, tables: TableMaker, places: Ints) -> Floats:
         """Returns a row per slice: its duration, the events of each variable, and zeros for the sample's counts.
 
-        Without a window the duration is the share of the key's events that have been seen.
+        Without a window the duration is the number of its events.
         """
         ranks = [tables.rank_of(one) for one in self._candidates]
         low, first, stop = places[:, _LOW], places[:, _FIRST], places[:, _STOP]
         counts = np.zeros((len(places), 1 + len(ranks) + 2 * len(self._compared)))
         if self._adapting.problem.window is None:
-            # Rates are then of the events of a whole key, as far as it has come.
-            counts[:, 0] = (stop - first) / places[:, _END]
+            counts[:, 0] = stop - first
         else:
             counts[:, 0] = (events.time[stop - 1] - events.time[np.maximum(first - 1, low)]) / self._adapting.unit
         np.maximum(counts[:, 0], 1e-9, out=counts[:, 0])
         for variable, rank in enumerate(ranks):
             counts[:, 1 + variable] = rank[stop] - rank[first]
         return counts
+
+    def _units(self, places: Ints) -> Floats:
+        """Returns how many units of duration rates are over, behind each slice.
+
+        Without a window any event of a key meets all before it: rates are numbers of its events, as far as it has come.
+        """
+        if self._adapting.problem.window is None:
+            return places[:, _END].astype(np.float64)
+        return np.ones(len(places))
 
     def _sample(
         self,

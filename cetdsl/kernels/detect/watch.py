@@ -142,8 +142,8 @@ def _forget(seen: Buckets, now: Floats, begin: Floats) -> None:
 
 @jit
 def look_from(
-    rows: Floats, begin: int, stop: int, window: int, factors: Factors, watched: Watched, seen: Buckets, now: Floats,
-    gains: Floats,
+    rows: Floats, units: Floats, begin: int, stop: int, window: int, factors: Factors, watched: Watched, seen: Buckets,
+    now: Floats, gains: Floats,
 ) -> tuple[int, int]:  # fmt: skip
     """Takes in the slices of a key until one must be looked at.
 
@@ -151,6 +151,8 @@ def look_from(
     ----------
     rows : float64 array, shape (slices, counters)
         What was counted in each slice: its duration, events by variable, pairs that were tried, and that passed.
+    units : float64 array, shape (slices,)
+        How many units of duration rates are over, behind each slice.
     begin, stop : int
         The slices of the key that are left.
     window : int
@@ -179,6 +181,7 @@ def look_from(
         _add_to_buckets(rows[s], window, _ALLOWED, seen.first, seen.last, seen.sums, seen.total, seen.at)
         _sum_buckets(window, seen.first, seen.sums, seen.total, seen.at, sums)
         _rates_and_shares(sums, variables, now)
+        now[:variables] *= units[s]
         if watched.how == _ALWAYS:
             return s, tried
         if watched.how == _DEVIATIONS:
@@ -206,8 +209,8 @@ def look_from(
 
 @jit
 def first_looks(
-    rows: Floats, start: Ints, stop: Ints, window: int, factors: Factors, watched: Watched, seen: Buckets, now: Floats,
-    begin: Floats, looked: Bools,
+    rows: Floats, units: Floats, start: Ints, stop: Ints, window: int, factors: Factors, watched: Watched,
+    seen: Buckets, now: Floats, begin: Floats, looked: Bools,
 ) -> None:  # fmt: skip
     """Finds the keys of which a slice must be looked at; all of them begin with the same plan.
 
@@ -218,7 +221,7 @@ def first_looks(
     gains = np.empty(0)
     for k in range(len(looked)):
         _forget(seen, now, begin)
-        found, _ = look_from(rows, start[k], stop[k], window, factors, watched, seen, now, gains)
+        found, _ = look_from(rows, units, start[k], stop[k], window, factors, watched, seen, now, gains)
         looked[k] = found < stop[k]
 
 
@@ -228,9 +231,16 @@ def room_for(counters: int, window: int) -> Buckets:
 
 
 def pass_over(
-    rows: Floats, begin: int, window: int, factors: Factors, watched: Watched, seen: Buckets, now: Floats
+    rows: Floats,
+    units: Floats,
+    begin: int,
+    window: int,
+    factors: Factors,
+    watched: Watched,
+    seen: Buckets,
+    now: Floats,
 ) -> tuple[int, Sequence[float]]:
     """Takes in the slices of a key until one must be looked at; returns which, and the gains of those before it."""
     gains = np.empty(max(watched.trial, 1))
-    found, tried = look_from(rows, begin, len(rows), window, factors, watched, seen, now, gains)
+    found, tried = look_from(rows, units, begin, len(rows), window, factors, watched, seen, now, gains)
     return found, gains[:tried].tolist()
