@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import CetdslError
 from cetdsl.execution.census import Census, totals_of
-from cetdsl.execution.compat import function_names
+from cetdsl.execution.compat import condition_of, function_names
 from cetdsl.execution.workload import union_of_answers, workload_rows
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import SCAN, index_of_edge
@@ -111,9 +111,10 @@ class VariantCounts:
         names = {f"q{number}": query for number, query in enumerate(queries)}
         try:
             totals = self._totals(names, queries)
-        except (CetdslError, PySparkException):
-            # One that lacks a guard divides by zero, say, or has a key that is too large for a task.
-            if list(queries) == [_counting(self._query)]:
+        except (CetdslError, PySparkException) as error:
+            # One that lacks a guard divides by zero, say, or has a key that is too large for a task. No other query
+            # fares better where the session was stopped.
+            if list(queries) == [_counting(self._query)] or "SESSION" in condition_of(error):
                 raise
             self._ask_in_halves(queries)
             return

@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from cetdsl.errors import WindowError, shown
+from cetdsl.errors import WindowError, nearest, shown
 
 #: Microseconds per unit of a length.
 MICROSECONDS = {
@@ -138,7 +138,8 @@ class Span:
             elif length:
                 micros += amount * length
             else:
-                raise WindowError(f"{word!r} is not a unit of time", hint=hint)
+                plurals = [f"{unit}s" for unit in MICROSECONDS]
+                raise WindowError(f"{word!r} is not a unit of time", hint=nearest(word, plurals, hint))
         return cls(months, "month") if months else cls(micros, "microsecond")
 
     def __str__(self) -> str:
