@@ -1,4 +1,4 @@
-"""Decision functions, which say after each slice of the stream whether to plan anew."""
+"""DecisionFunction functions, which say after each slice of the stream whether to plan anew."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def given_adaptation(
     return Adaptation(**given)  # type: ignore[arg-type]
 
 
-class Decision:
+class DecisionFunction:
     """The base of the decision functions; by itself it never plans anew."""
 
     #: Whether it looks at statistics at all.
@@ -153,12 +153,12 @@ class Decision:
             Of each of them the share of the cost that the last change of plan saved, while it is on trial.
         """
 
-    def fresh(self) -> Decision:
+    def fresh(self) -> DecisionFunction:
         """Returns what this knows now for another key."""
         return copy(self)
 
 
-class Unconditional(Decision):
+class Unconditional(DecisionFunction):
     """Plans anew after each slice."""
 
     idle = False
@@ -168,7 +168,7 @@ class Unconditional(Decision):
         return True
 
 
-class Threshold(Decision):
+class Threshold(DecisionFunction):
     """Plans anew when a rate or a selectivity is other than at the last planning, by a share of t or more.
 
     Notes
@@ -206,7 +206,7 @@ class Threshold(Decision):
         return (*rates, *shares)
 
 
-class Invariants(Decision):
+class Invariants(DecisionFunction):
     """Plans anew when an invariant is violated."""
 
     idle = False
@@ -274,7 +274,7 @@ class Invariants(Decision):
         return other
 
 
-def decision_for(adaptation: Adaptation) -> Decision:
+def decision_for(adaptation: Adaptation) -> DecisionFunction:
     """Returns the decision function that a user asks for.
 
     Examples
@@ -283,7 +283,7 @@ def decision_for(adaptation: Adaptation) -> Decision:
     'Threshold'
     """
     if adaptation.method == "static":
-        return Decision()
+        return DecisionFunction()
     if adaptation.method == "unconditional":
         return Unconditional()
     if adaptation.method == "threshold":

@@ -127,10 +127,10 @@ def _decisions(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tu
 
 def _work(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tuple[Any, ...]]:
     """The partial matches of the last chunk."""
-    loop, runs = detector.loops[branch], detector.runs[branch]
-    if loop is None or runs is None:
+    loop, ranges = detector.loops[branch], detector.ranges[branch]
+    if loop is None or ranges is None:
         return
-    for key, number, chosen, group in zip(runs.key, runs.slice, runs.plan, runs.group, strict=True):
+    for key, number, chosen, group in zip(ranges.key, ranges.slice, ranges.plan, ranges.group, strict=True):
         shown, steps = _shown(plan, loop.plans[chosen]), loop.plans[chosen].steps(_names(plan))
         counts = list(zip(steps, detector.partial[branch][group].tolist(), strict=True))
         yield int(key), branch, int(number), shown, 0, False, False, None, counts, 0.0, 0.0, None, None
