@@ -29,7 +29,7 @@ _STYLE = """
 
 
 def fragment_of(sections: Iterable[tuple[str, tuple[PlanView, ...]]]) -> str:
-    """What a notebook shows: titled sections of views."""
+    """Returns the HTML that a notebook shows: titled sections of views."""
     parts = [f'<div class="cetdsl"><style>{_STYLE}</style>']
     for name, views in sections:
         parts.append(f"<h2>{escape(name)}</h2>")

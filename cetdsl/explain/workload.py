@@ -78,7 +78,7 @@ def _with_others(names: Sequence[str], what: str, forbidden: bool) -> dict[str, 
 
 
 def _metrics_view(metrics: Mapping[str, Any]) -> PlanView:
-    """What a set of queries did, over all tasks."""
+    """Shows the metrics of a set of queries, over all tasks."""
     apart = {name: reason for one in metrics["apart"] for name, reason in one.items()}
     deciding = metrics["deciding"] / metrics["seconds"] if metrics["seconds"] else 0.0
     facts = [

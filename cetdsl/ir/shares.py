@@ -38,7 +38,7 @@ def share_numbers(tasks: int) -> tuple[int, ...]:
 
 
 def task_of(number: int, tasks: int) -> int:
-    """Returns the task, of so many, to which Spark sends a row with this number.
+    """Returns the task, among ``tasks``, to which Spark sends a row with this number.
 
     Examples
     --------

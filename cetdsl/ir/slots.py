@@ -54,7 +54,7 @@ class Gap:
 
 @attrs.frozen
 class Demands:
-    """What must hold of the events in the slots of a match.
+    """The conditions on the events in the slots of a match.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Walked:
 
 @attrs.frozen
 class InstancesSpec:
-    """What a worker must know to list the matches of many queries.
+    """The specification by which a worker lists the matches of many queries.
 
     ``kernel`` says what the rows hold. ``kinds`` are the texts of the type column by number, and ``variables`` the
     names of event variables. ``queries`` are the names of the queries, ``keys`` says of each which keys its answer

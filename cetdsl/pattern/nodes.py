@@ -24,11 +24,11 @@ class Pattern:
         return ()
 
     def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
-        """The same node over other sub-patterns."""
+        """Returns the same node over other sub-patterns."""
         return self
 
     def walk(self) -> Iterator[Pattern]:
-        """This node and all below it, parents first."""
+        """Yields this node and all below it, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -82,7 +82,7 @@ class Joined(Pattern):
 
 @attrs.frozen
 class Seq(Joined):
-    """All parts in this order of time. NOT may stand between, before or after the parts."""
+    """Matches all parts in this order of time. NOT may stand between, before or after the parts."""
 
     def __attrs_post_init__(self) -> None:
         if not self.parts:

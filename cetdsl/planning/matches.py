@@ -102,7 +102,7 @@ class _Builder:
         raise NotImplementedError
 
     def behind(self, place: _Place) -> Iterator[_Place | None]:
-        """What may follow a place, the preferred first; None is the end of the match."""
+        """Yields the places that may follow a place, the preferred first; None is the end of the match."""
         raise NotImplementedError
 
     def places(self) -> Places:

@@ -101,7 +101,7 @@ _SIDES = "left side", "right side", "both sides"
 
 @attrs.frozen
 class _Propagated:
-    """What is propagated under a name."""
+    """A plan that is propagated under a name."""
 
     name: str
     plan: Propagate
