@@ -702,7 +702,7 @@ def _after(microseconds: Column) -> Column:
 
 
 def _uniform(seed: int, what: str, *keys: Column) -> Column:
-    """A double in [0, 1) that depends on the seed, on what it is for and on the keys (by default: the row) alone."""
+    """Draws a double in [0, 1) that depends only on the seed, its purpose and the keys (by default: the row)."""
     hashed = F.xxhash64(*(keys or (F.col("id"),)), F.lit(what), F.lit(seed))
     return hashed.bitwiseAND(F.lit(2**53 - 1)) / F.lit(float(2**53))
 

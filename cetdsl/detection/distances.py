@@ -16,7 +16,7 @@ from cetdsl.detection.watching import Watch, Watched
 
 
 class Distances:
-    """The same distance for all invariants, given by the user.
+    """Gives the same distance, set by the user, for all invariants.
 
     Examples
     --------

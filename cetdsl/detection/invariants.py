@@ -91,7 +91,7 @@ class Condition:
 
     @property
     def key(self) -> Key:
-        """What is compared: the same after the plan changed back."""
+        """The key of the comparison, which is the same after the plan changed back."""
         return self.left, self.right
 
     @property

@@ -24,7 +24,7 @@ _LOG = logging.getLogger("cetdsl.joins")
 
 
 class _Walk(NamedTuple):
-    """How paths grow by one event a round. A path is a row: its key and window, what may follow it, and its ``path``.
+    """Extends paths by one event a round. A path is a row: its key and window, what may follow, and its ``path``.
 
     Attributes
     ----------

@@ -524,7 +524,7 @@ class _Diagnosing:
 
 
 class _Asking:
-    """Asks the events that trends are counted over."""
+    """Runs queries on the events that trends are counted over."""
 
     def __init__(self, df: DataFrame, census: Census, counts: VariantCounts, resolved: ResolvedQuery) -> None:
         self.df, self.census, self.counts, self.resolved = df, census, counts, resolved

@@ -114,7 +114,7 @@ class MatchTable:
         self._rows.append(row)
 
     def terminate(self) -> Iterator[tuple[Any, ...]]:
-        """Gives the matches of the partition."""
+        """Yields the matches of the partition."""
         yield from self._match.answer(self._rows)
 
 

@@ -121,7 +121,7 @@ class VariantCounts:
         self._known.update((query, totals.get(name, 0.0)) for name, query in names.items())
 
     def _ask_in_halves(self, queries: dict[Query, ResolvedQuery]) -> None:
-        """Asks queries in smaller sets, as one of them cannot be answered; alone, that is not counted."""
+        """Runs queries in smaller sets, as one of them cannot be answered; alone, that one is not counted."""
         items = list(queries.items())
         middle = len(items) // 2
         for half in (items[:middle], items[middle:]) if middle else ():

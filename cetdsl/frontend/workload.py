@@ -312,7 +312,7 @@ class Workload:
         return self._listed(limit, columns, self._shared(plan, deadline, statistics, sharing), algorithm).union()
 
     def _check_emit(self, emit: str, what: str, early: str) -> None:
-        """Raises StreamingNotSupported if answers of a stream are asked for before they are final.
+        """Raises StreamingNotSupported if answers of a stream are requested before they are final.
 
         State holds the events of a key for the windows of all queries together. Spark tells that the events of a key
         have changed, and not for which queries.

@@ -105,11 +105,11 @@ class KernelSpec:
     answer: Answer = attrs.field(factory=Answer)
 
     def with_query(self, **changes: Any) -> KernelSpec:
-        """Returns the same over these rows, with changes to what is looked for."""
+        """Returns a copy for the same rows, with changes to the query."""
         return attrs.evolve(self, query=attrs.evolve(self.query, **changes))
 
     def with_answer(self, **changes: Any) -> KernelSpec:
-        """Returns the same query over these rows, with changes to what is answered."""
+        """Returns a copy for the same rows and query, with changes to the answer."""
         return attrs.evolve(self, answer=attrs.evolve(self.answer, **changes))
 
 

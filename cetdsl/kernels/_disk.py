@@ -28,7 +28,7 @@ _USER = os.geteuid() if hasattr(os, "geteuid") else None
 
 
 class Untrusted(Exception):
-    """Somebody else may have written what is in this place."""
+    """Raised if somebody else may have written the files of a place."""
 
 
 @cache
@@ -115,7 +115,7 @@ def _check_writers(status: os.stat_result) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """Returns what was written to a file; None if it is not there, not to be trusted, or damaged."""
+    """Returns the contents of a file; None if it is not there, not to be trusted, or damaged."""
     try:
         # No link is followed, so that what is checked is what is read.
         with open(path, "rb", opener=_open_no_link) as file:

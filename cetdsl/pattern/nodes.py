@@ -139,7 +139,7 @@ class Repeat(Pattern):
 
 @attrs.frozen
 class Not(Pattern):
-    """No match of the part in the gap of the sequence where this stands."""
+    """Requires that the gap of the sequence where this stands has no match of the part."""
 
     part: Pattern = attrs.field(converter=_pattern)
     depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)

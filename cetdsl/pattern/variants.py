@@ -70,7 +70,7 @@ def demands_of(query: Query) -> tuple[Demand, ...]:
 
 
 def without(query: Query, dropped: Collection[Demand]) -> Query:
-    """The query without some of its demands; what was to occur several times has to occur once.
+    """Returns the query without some of its demands; parts that had to occur several times have to occur once.
 
     Examples
     --------

@@ -99,7 +99,7 @@ def _sub_patterns(plan: PlanData, leaves: Mapping[str, Sequence[_Node]]) -> list
 
 
 def _through(node: _Node, slots: _Slots) -> Iterable[tuple[_Node, _Slots]]:
-    """The node itself, or what is made of it if it is for one node alone and so not kept."""
+    """Returns the node itself, or its child if it is for one node alone and so not kept."""
     if len(node.children) > 1:
         return ((node, slots),)
     return ((child, tuple(below[slot] for slot in slots)) for child, below in node.children.values())
@@ -118,7 +118,7 @@ def _of_query(
 
 
 def _common(below: Sequence[tuple[Demands, _Slots]]) -> Demands:
-    """Returns the conditions that several demands have in common on the slots that stand for each other."""
+    """Returns the demands that several vertices have in common on the slots that stand for each other."""
     slots = below[0][1]
     moved = [_moved(demands, its) for demands, its in below]
     fits = (_either([one.slots[number] for one in moved]) for number in range(len(slots)))

@@ -75,7 +75,7 @@ def places_of(
 
 @attrs.frozen
 class _Place:
-    """A place of a row: what it must satisfy, and all that decides what may follow it.
+    """A place of a row: its conditions, and all that decides the places that may follow it.
 
     ``position`` is that of the last row that is bound, and ``known`` are those that the variables bound so far may have
     led to. A row that is skipped is of a ``kind``: it could not be bound (``skipped``), it is of the instant of the

@@ -165,7 +165,7 @@ def plan_matches(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int |
 
 
 def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
-    """Returns which plan or adaptation is not used, why, and what is done; None where there is none such."""
+    """Returns which requested plan or adaptation is not used, why, and what is done instead; None if there is none."""
     detection, reason = request.detection, dict(decision.declined).get(strategy_name(detect))
     asked = [f"plan {shown(detection.plan)}"] if detection.plan not in ("auto", "pattern") else []
     asked += [f"adaptation {detection.adaptation.method!r}"] if detection.adapts else []

@@ -34,7 +34,7 @@ MOST_ALTERNATIVES = 16
 
 
 class NotInSlots(Exception):
-    """Says why slots cannot say what a query looks for."""
+    """Raised with the reason why slots cannot express a query."""
 
 
 @attrs.define

@@ -62,7 +62,7 @@ class Evaluator:
 
 
 class _Job(NamedTuple):
-    """One evaluation, whose passes share events, tables and subslices; there are so many ``slices``."""
+    """One evaluation of ``slices`` slices, whose passes share events, tables and subslices."""
 
     evaluator: Evaluator
     events: Events

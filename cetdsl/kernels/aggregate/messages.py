@@ -112,7 +112,7 @@ class Job(Protocol):
 
 
 def values_of(spec: KernelSpec, job: Job, columns: list[ValueColumn], events: int) -> Values:
-    """Evaluates all accumulators over the slices of a job, out of a chunk of so many events."""
+    """Evaluates all accumulators over the slices of a job, out of a chunk of ``events`` events."""
     ways = np.zeros(job.slices)
     for members in job.members.values():
         ways += np.log2(np.maximum(np.bincount(members.slice, minlength=job.slices), 1))

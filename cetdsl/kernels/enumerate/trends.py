@@ -37,7 +37,7 @@ def list_by(
     batches: Iterator[pa.RecordBatch],
     chunk_events: int,
 ) -> Columns:
-    """Gives the rows of :func:`trend_stream` for the trends of each chunk that ``find`` gives, up to a limit."""
+    """Yields the rows of :func:`trend_stream` for the trends of each chunk that ``find`` gives, up to a limit."""
     left = spec.limit
     deferred = [(DeferredNegation(spec.kernel, number), fields) for number, fields in spec.deferred]
 

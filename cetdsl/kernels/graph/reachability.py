@@ -68,7 +68,7 @@ class _Trees(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Which nodes there are, and with which of them a trend may begin and end; of shape (events, states)."""
+    """The nodes that exist, and those with which a trend may begin and end; of shape (events, states)."""
 
     exists: Bools
     begins: Bools

@@ -25,7 +25,7 @@ _ALIKE = 4
 
 
 def level_starts(count: int) -> Ints:
-    """Returns where each level of a tree over so many values begins, behind those below it, and where the last ends."""
+    """Returns where each level of a tree over ``count`` values begins, behind those below it, and the last ends."""
     sizes = [count]
     while sizes[-1] > 1 << FAN:
         sizes.append(((sizes[-1] - 1) >> FAN) + 1)

@@ -72,7 +72,7 @@ def _looking(asked: Neighbours, keys: int, rows: pa.Table, begin: int, end: int)
 
 
 def _moved(column: pa.Array, partition: Ints | None, move: int, begin: int, end: int) -> pa.Array:
-    """The values so many rows behind those between two places; NULL where the partition has no such row."""
+    """Returns the values ``move`` rows behind those between two places; NULL where the partition has no such row."""
     count = len(column)
     low, high = min(max(begin + move, 0), count), max(min(end + move, count), 0)
     rows = np.arange(begin, end) + move

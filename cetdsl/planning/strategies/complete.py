@@ -99,7 +99,7 @@ class CompleteRequest:
 
 @attrs.frozen
 class CountRequest:
-    """Asks for the number of complete trends."""
+    """Requests the number of complete trends."""
 
     complete: CompleteRequest
     name: str
@@ -118,7 +118,7 @@ class SampleRequest:
 
 @attrs.frozen
 class TopRequest:
-    """Asks for the heaviest trends, of all or of each key and window; ``name`` is the column of their weights."""
+    """Requests the heaviest trends, of all or of each key and window; ``name`` is the column of their weights."""
 
     complete: CompleteRequest
     size: int
@@ -129,7 +129,7 @@ class TopRequest:
 
 @attrs.frozen
 class SurveyRequest:
-    """Asks for a survey of the graphs; if ``measured``, all of their trends are listed for it."""
+    """Requests a survey of the graphs; if ``measured``, all of their trends are listed for it."""
 
     complete: CompleteRequest
     measured: bool
