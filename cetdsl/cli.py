@@ -589,7 +589,7 @@ def _refuse_unknown_columns(df: DataFrame, kind: str, paths: list[str], query: A
 
 
 def _refuse_texts_as_times(events: DataFrame, name: str | None) -> None:
-    """Raises where the time column has been read as text because some value in it is no time, and says which."""
+    """Raises where the time column has been read as text because some value in it is no time, and names it."""
     if name is None or not any(field.name == name and field.dataType == StringType() for field in events.schema.fields):
         return
     time = F.col(in_backquotes(name))

@@ -54,7 +54,7 @@ class Update:
 
     @property
     def may_cancel(self) -> bool:
-        """Whether what is added may be negative, so that the sum does not bound the size of its parts."""
+        """Whether summands may be negative, so that the sum does not bound the size of its parts."""
         return self.is_additive and self.power % 2 == 1
 
 

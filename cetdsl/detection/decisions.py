@@ -131,7 +131,7 @@ class DecisionFunction:
         """Takes note of a new plan, of the comparisons that made it, and of the plan in force from now on."""
 
     def watched(self, plan: Plan, watch: Watch) -> Watched:
-        """Returns what it looks at after a slice while a plan is in force, so that others can be passed over.
+        """Returns the statistics to check after a slice while a plan is in force, so that others can be passed over.
 
         Parameters
         ----------

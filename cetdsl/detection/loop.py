@@ -50,7 +50,7 @@ class Counts:
             setattr(self, name, getattr(self, name) + value)
 
     def since(self, before: Counts) -> Counts:
-        """Returns what was done since the counts were others.
+        """Returns the work done since earlier counts.
 
         Examples
         --------

@@ -150,7 +150,7 @@ class Watch:
         return self._watched(ALWAYS)
 
     def deviations(self, threshold: float, then: Sequence[float]) -> Watched:
-        """Returns that slices are looked at in which a statistic differs by a share from what it was."""
+        """Returns a watch on slices in which a statistic differs by a share from its earlier value."""
         watched = self._watched(DEVIATIONS)
         return watched._replace(threshold=threshold, then=np.array(then, dtype=np.float64))
 

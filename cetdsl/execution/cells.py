@@ -112,7 +112,7 @@ class Cells:
         return combine(operator.and_, [F.col(n) == c for n, c in zip(names, self._listed(later=later), strict=True)])
 
     def _placed(self, nodes: DataFrame, cuts: DataFrame) -> DataFrame:
-        """Adds the from-edge and the to-edge of each node; what is in no list that is cut is in its only cell."""
+        """Adds the from-edge and the to-edge of each node; nodes of uncut lists are in the only cell of these."""
         names = [name for name in cuts.columns if name.startswith("h")]
         last, time = F.col("parts") - 1, _part("u", "times")
         low, high, value = [F.lit(0), F.lit(0)], [F.lit(0), F.lit(0)], F.lit(0)

@@ -98,7 +98,7 @@ WATERMARK = "spark.watermarkDelayMs"
 
 
 def watermarks_of(df: DataFrame) -> dict[str, int] | None:
-    """Returns the delays of a stream's watermarks in microseconds, by column; None for what is no stream."""
+    """Returns the delays of a stream's watermarks in microseconds, by column; None for a batch."""
     if not df.isStreaming:
         return None
     noted = {field.name: field.metadata.get(WATERMARK) for field in df.schema.fields}

@@ -233,7 +233,7 @@ class _Joins:
     # Negations -------------------------------------------------------------------------------------------------------
 
     def _gaps(self) -> Iterator[_Gap]:
-        """Yields the gaps in which negations must have no match; none whose predicates need what is not bound."""
+        """Yields the gaps in which negations must have no match, without those with unbound variables in predicates."""
         slots = self.branch.slots
         gaps: list[tuple[int, int | None, int | None, set[int], range]] = []
         for sequence, begin, end in zip(self.branch.sequences, self.branch.begin, self.branch.end, strict=True):

@@ -248,7 +248,7 @@ def _related(demands: Demands, bound: set[int], new: set[int]) -> tuple[int, int
 
 
 def _near(demands: Demands, anchor: int, event: int) -> tuple[int, ...]:
-    """In which time buckets the event of a slot may be, seen from the one of an anchor that is bound."""
+    """Returns the time buckets that the event of a slot may be in, relative to that of a bound anchor."""
     if (anchor, event) in demands.before:
         return (HERE, LATER)
     return (HERE, EARLIER) if (event, anchor) in demands.before else (HERE, LATER, EARLIER)

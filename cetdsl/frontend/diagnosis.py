@@ -122,7 +122,7 @@ class Diagnosis:
 
     @property
     def variables(self) -> DataFrame:
-        """Per variable: its ``condition``, the ``events`` that meet it, and ``why`` there is none."""
+        """The variables, each with its ``condition``, the ``events`` that meet it, and ``why`` there is none."""
         rows = [attrs.astuple(one) for one in self._variables]
         return self._asking.table(rows, "variable string, condition string, events bigint, why string")
 
@@ -166,7 +166,7 @@ class Diagnosis:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """All that was found, as views, which can be written as text and as HTML."""
+        """The whole diagnosis as views, which can be written as text and as HTML."""
         tables: list[tuple[str, Sequence[str], Sequence[Sequence[Any]]]] = [
             (
                 "events of each variable",

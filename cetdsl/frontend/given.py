@@ -60,7 +60,7 @@ def at_least_one(name: str, number: object, what: str, hint: str | None = None) 
 
 
 def _below_limit(name: str, number: int) -> int:
-    """Spark counts the rows that it is to keep in 32 bits."""
+    """Refuse numbers beyond the 32 bits in which Spark counts the rows that it keeps."""
     if number >= 2**31:
         raise InvalidNode(f"{name} is below 2^31, not {shown(number)}", hint="leave it out to get all trends")
     return number

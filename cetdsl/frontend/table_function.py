@@ -78,7 +78,7 @@ class MatchAnalysis(AnalyzeResult):
 
 
 class MatchTable:
-    """Spark makes one for each partition; see :mod:`cetdsl.execution.match_table`, which workers load."""
+    """Matches the rows of one partition; see :mod:`cetdsl.execution.match_table`, which workers load."""
 
     def __init__(self, analyzed: MatchAnalysis) -> None:
         self._match = _match_of(analyzed.columns, analyzed.clause)

@@ -98,7 +98,7 @@ class Answer:
 
 @attrs.frozen
 class KernelSpec:
-    """All that a worker must know to answer a query over its sorted events."""
+    """The specification by which a worker answers a query over its sorted events."""
 
     query: KernelQuery
     layout: RowLayout

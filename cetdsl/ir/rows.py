@@ -48,7 +48,7 @@ class Arrows:
 
 @attrs.frozen
 class Slot:
-    """Something of a match that its measures are computed from.
+    """A value of a match that its measures are computed from.
 
     ``members`` says of each variable whether its rows are asked for, and ``running`` whether only those up to the row
     that is shown are. By ``kind``: ``row`` is the value at the first or the last of these rows, or ``offset`` rows of

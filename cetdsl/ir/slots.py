@@ -41,7 +41,7 @@ class Compared:
 
 @attrs.frozen
 class Gap:
-    """No event that fits lies strictly after those of the slots ``after`` and strictly before those of ``before``.
+    """Requires that no event that fits lies strictly after the slots ``after`` and strictly before ``before``.
 
     If ``after`` is empty, the gap begins with the window; with a span, that long before the last event of the match. If
     ``before`` is empty, it ends with the window; with a span, that long after the first event.

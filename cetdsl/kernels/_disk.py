@@ -71,7 +71,7 @@ def _absolute(path: str) -> Path:
 
 
 def make(folder: Path) -> None:
-    """Sees to it that a folder exists that this user can write to, and nobody else; what is missing is made.
+    """Ensures that a folder exists that only this user can write to; makes missing ones.
 
     Raises
     ------

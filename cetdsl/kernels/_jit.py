@@ -146,7 +146,7 @@ def _version(module: str) -> str:
 
 
 class _Locator(_caching._CacheLocator):  # type: ignore[misc]
-    """Tells Numba where the machine code of a function is kept, and by what it stays valid."""
+    """Gives Numba the place of a function's machine code, and the stamp by which it stays valid."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._py_file = function.__code__.co_filename  # Numba names it in a warning
@@ -221,7 +221,7 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
 
 @cache
 def _warn_of_compiling() -> None:
-    """Says once in a process why its first answers take long; a warning, as nobody would see less of a worker."""
+    """Warns once in a process why its first answers take long; a warning, as lower levels of workers are not shown."""
     _disk.LOG.warning("compiling kernels, once on each machine; cetdsl warm-up does it before they are needed")
 
 

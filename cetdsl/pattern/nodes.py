@@ -91,7 +91,7 @@ class Seq(Joined):
 
 @attrs.frozen
 class Or(Joined):
-    """Either of the parts."""
+    """Matches one of the parts."""
 
     def __attrs_post_init__(self) -> None:
         if not self.parts:
@@ -101,7 +101,7 @@ class Or(Joined):
 
 @attrs.frozen
 class And(Joined):
-    """Both parts, in any order of time."""
+    """Matches all parts, in any order of time."""
 
     def __attrs_post_init__(self) -> None:
         if len(self.parts) < 2:
@@ -111,7 +111,7 @@ class And(Joined):
 
 @attrs.frozen
 class Repeat(Pattern):
-    """A part ``at_least`` to ``at_most`` times; None is without bound.
+    """Matches a part ``at_least`` to ``at_most`` times; None is without bound.
 
     ``Repeat(p, 1, None)`` is Kleene plus, ``(0, None)`` Kleene star, ``(0, 1)`` optional.
     """

@@ -106,7 +106,7 @@ class _Builder:
         raise NotImplementedError
 
     def places(self) -> Places:
-        """All of them, in numbers."""
+        """Returns all places, in numbers."""
         found: dict[_Place, int] = {}
         first = tuple(found.setdefault(place, len(found)) for place in self.first())
         follow = []

@@ -40,7 +40,7 @@ _State = tuple[int, _Shadows]
 
 
 class TooMany(Exception):
-    """Raised if shadows would need too many states; the argument says it in a user's words."""
+    """Raised if shadows would need too many states; the argument explains it in a user's words."""
 
 
 def plan_shadows(machine: Machine, completeness: str, *, span: bool) -> tuple[Machine, Shadows]:

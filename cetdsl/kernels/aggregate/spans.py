@@ -48,7 +48,7 @@ class SpanEvaluator:
                 self.links.setdefault((one.left_variable, one.right_variable), []).append(one)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
-        """All accumulators over all slices."""
+        """Computes all accumulators over all slices."""
         return values_of(self.spec, _Job(self, events, slices, bounds), columns, len(events.time))
 
 

@@ -63,7 +63,7 @@ class Tree(NamedTuple):
 
 
 class TreeProgram(NamedTuple):
-    """All that must be known of a branch and a tree."""
+    """The data of a branch and a tree for a search."""
 
     tree: Tree
     #: By node, what its right parts are hashed by.

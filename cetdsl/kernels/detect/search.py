@@ -103,7 +103,7 @@ class Effort(NamedTuple):
 
 
 def whole_effort(groups: int) -> Effort:
-    """Returns that all candidates are tried."""
+    """Returns an effort that tries all candidates."""
     return Effort(np.zeros(groups, dtype=np.int64), np.full(groups, 2**62), 1)
 
 

@@ -117,7 +117,7 @@ class Candidates(NamedTuple):
 
 
 class Program(NamedTuple):
-    """All that a search must know of a branch and an order; by step, except for ``steps``."""
+    """The data of a branch and an order for a search; by step, except for ``steps``."""
 
     steps: Steps
     candidates: tuple[Candidates, ...]

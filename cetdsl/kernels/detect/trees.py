@@ -49,7 +49,7 @@ FIRST_BATCH, FEWEST, MOST_EVENTS = 1 << 14, 1 << 8, 1 << 22
 
 
 class _Full(Exception):
-    """There is no room for the partial matches of several scopes at once."""
+    """Raised if there is no room for the partial matches of several scopes at once."""
 
 
 class TreeSearch:

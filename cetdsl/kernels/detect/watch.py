@@ -135,7 +135,7 @@ def _take_logarithms(now: Floats, variables: int, least: float, shares: Floats) 
 
 @inlined
 def _forget(seen: Buckets, now: Floats, begin: Floats) -> None:
-    """Leaves nothing of what was seen of a key, and its statistics as they are known at first."""
+    """Resets the buckets of a key, and its statistics to those known at first."""
     seen.at[:], seen.total[:], now[:] = 0, 0.0, begin
     seen.at[_MERGE_AT] = _FEW
 

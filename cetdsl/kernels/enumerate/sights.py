@@ -11,7 +11,7 @@ _HOLDS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_e
 
 
 class Sight:
-    """The sight of a negation of single events; what is seen is what it forbids."""
+    """The sight of a negation of single events, which finds the events that it forbids."""
 
     def __init__(self, negation: Negation) -> None:
         assert negation.sight is not None

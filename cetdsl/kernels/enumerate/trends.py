@@ -74,7 +74,7 @@ def _with_matches(rows: TrendRows, block: Block, guarded: list[tuple[GuardedGaps
 
 
 class EventRows:
-    """The events of one chunk with the fields that an answer shows, each where the layout says it is."""
+    """The events of one chunk with the fields that an answer shows, each from its place in the layout."""
 
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)

@@ -54,7 +54,7 @@ class _Course(NamedTuple):
 
 
 class _Trees(NamedTuple):
-    """A Fenwick tree or stack per bucket and edge, with a cell per rank; ``Ranks.tree`` says where they begin.
+    """A Fenwick tree or stack per bucket and edge, with a cell per rank; ``Ranks.tree`` has their begins.
 
     Of shape (edges, cells), ``entry`` has the origins that the trees or stacks hold, and ``bound`` the ranks of what is
     on a stack; of shape (edges, buckets), ``top`` is the cell after the last one of each stack. ``total`` is the one

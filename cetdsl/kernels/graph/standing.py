@@ -132,7 +132,7 @@ def _allowed(machine: Machine, query: KernelQuery, around: Surroundings, copies:
 
 
 def _late_enough(machine: Machine, query: KernelQuery, around: Surroundings, copies: Copies) -> Bools:
-    """Whether what is negated before a trend lies more than a span before each copy, where it ends."""
+    """Returns whether negated matches before a trend lie more than a span before each copy, where it ends."""
     time, length = copies.events.time, query.windowing.length
     late = np.ones(len(time), dtype=np.bool_)
     at = np.zeros(int(around.events.instant[-1]) + 1, dtype=np.int64)

@@ -190,7 +190,7 @@ def _vertices(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _edges(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """All edges."""
+    """Yields all edges."""
     return _listed(windows, windows.graph, np.ones(len(windows.graph.ranges.start), dtype=np.bool_))
 
 

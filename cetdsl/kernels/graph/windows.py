@@ -44,7 +44,7 @@ def windows_of(graph: Graph, low: Ints, high: Ints) -> Windows:
 
 
 def take_windows(windows: Windows, rows: Ints) -> Windows:
-    """Some of the windows."""
+    """Returns some of the windows."""
     return Windows(*(column[rows] for column in windows))
 
 

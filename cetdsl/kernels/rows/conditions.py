@@ -104,7 +104,7 @@ class Conditions(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The rows that the tried match has bound so far, kept so that the last row can be taken back.
+    """The rows bound so far by the tried match, with sums and extremes, so that the last can be taken back.
 
     By set: how many rows it has, and which. By total and by extreme, for each number of rows of its set: the sums, how
     many values were not NULL, whether a sum was too large; the row with the extreme value (-1: all are NULL).

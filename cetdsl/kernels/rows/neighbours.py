@@ -55,7 +55,7 @@ def with_neighbours(asked: Neighbours, keys: int, batches: Iterator[pa.RecordBat
 
 
 def _looking(asked: Neighbours, keys: int, rows: pa.Table, begin: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The rows between two places, with what is found of them."""
+    """Yields the rows between two places, with the values and tests computed of them."""
     columns = [as_array(column) for column in rows.columns]
     changes = differs_from_previous(columns[:keys], rows.num_rows)
     partition: Ints | None = np.cumsum(changes, dtype=np.int64) if keys else None

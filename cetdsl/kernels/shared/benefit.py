@@ -72,7 +72,7 @@ FIXED = Prices(
 
 
 class Load(NamedTuple):
-    """The numbers that are kept for the variants of a chunk.
+    """The sizes of the data that is kept for the variants of a chunk.
 
     Attributes
     ----------

@@ -347,7 +347,7 @@ def _renumbered(relation: Relation, places: dict[int, int]) -> Relation:
 
 
 def _text(pattern: SubPattern, mask: int) -> str:
-    """SEQ and AND of the slots of a mask as far as these can say their order, and else what is before what."""
+    """Writes SEQ and AND of the slots of a mask where these express their order, and else the pairs in order."""
     inner = list(members(mask))
     if len(inner) < 2:
         return str(pattern.slots[inner[0]]) if inner else "nothing"
