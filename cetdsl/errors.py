@@ -245,7 +245,7 @@ class WindowError(ResolutionError, ValueError):
 
 
 class UnsupportedQuery(ResolutionError, NotImplementedError):
-    """Raised if a query is well formed, but cetdsl cannot answer it; the message gives the reason."""
+    """A query is well formed, but cetdsl cannot answer it; the message gives the reason."""
 
 
 class AnalysisErrors(ResolutionError):
