@@ -167,7 +167,7 @@ _CLOCKS = ("unix_timestamp",)
 
 
 def function_errors(expr: Expr) -> Iterator[CetdslError]:
-    """The errors for calls of what is no function of one row."""
+    """Yields errors for calls of anything but functions of one row."""
     for node in expr.walk():
         reason = refusal(node) if isinstance(node, Call) else None
         if reason is not None:
@@ -178,7 +178,7 @@ def function_errors(expr: Expr) -> Iterator[CetdslError]:
 
 
 def refusal(call: Call) -> str | None:
-    """Why a function may not be called; None if it may.
+    """Returns why a function may not be called; None if it may.
 
     Examples
     --------

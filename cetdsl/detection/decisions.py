@@ -21,7 +21,7 @@ METHODS = ("static", "unconditional", "threshold", "invariants")
 
 @attrs.frozen
 class Adaptation:
-    """When to plan anew: one of four methods, and what it needs.
+    """Sets when to plan anew: one of four methods, and what it needs.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Adaptation:
 def given_adaptation(
     method: object = "invariants", *, threshold: object = None, distance: object = None, most: object = None
 ) -> Adaptation:
-    """Returns when to plan anew, as a user says it.
+    """Checks and returns a user's setting of when to plan anew.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class DecisionFunction:
         """Takes note of a new plan, of the comparisons that made it, and of the plan in force from now on."""
 
     def watched(self, plan: Plan, watch: Watch) -> Watched:
-        """Returns what it looks at after a slice while a plan is in force, so that others can be passed over.
+        """Returns the statistics to check after a slice while a plan is in force, so that others can be passed over.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class Invariants(DecisionFunction):
         return self._distances.watched(self._arrays[1], self.invariants, plan, watch)
 
     def passed_over(self, slices: int, gains: Sequence[float]) -> None:
-        """Tells the distances."""
+        """Passes the slices on to the distances."""
         self.violated = None if slices else self.violated
         self._distances.passed_over(slices, gains)
 
@@ -275,7 +275,7 @@ class Invariants(DecisionFunction):
 
 
 def decision_for(adaptation: Adaptation) -> DecisionFunction:
-    """Returns the decision function that a user asks for.
+    """Returns the decision function that a user requests.
 
     Examples
     --------

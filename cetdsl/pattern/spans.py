@@ -41,7 +41,7 @@ _PART = r"([0-9]+)\s*([A-Za-z]+)"
 
 
 def microseconds_of(word: str) -> int:
-    """The length of a unit of time by its name, in the singular or plural or short; 0 for what is none.
+    """Returns the length of a unit of time by its name, in the singular or plural or short; 0 for other names.
 
     Examples
     --------

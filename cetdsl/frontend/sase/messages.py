@@ -85,7 +85,7 @@ def _unclosed(text: str, at: int) -> ParseError | None:
 
 
 def _wording(expected: str, previous: str, found: str, before: list[str]) -> tuple[str, str | None]:
-    """What is wrong, and what to do, in the user's words."""
+    """Returns the error and a hint, in the user's words."""
     instead = f"found {found!r}" if found else "the text ends"
     word = previous.upper()
     if expected == "PATTERN":

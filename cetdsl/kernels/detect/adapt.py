@@ -47,7 +47,7 @@ _MULTIPLIER, _INCREMENT = 6_364_136_223_846_793_005, 1_442_695_040_888_963_407
 
 @attrs.define
 class Slice:
-    """What happened in one slice of the stream of a key."""
+    """The events and decisions of one slice of the stream of a key."""
 
     key: int
     number: int
@@ -63,7 +63,7 @@ class Slice:
 
 @attrs.define
 class _Key:
-    """What is known of a key: ``plans`` has one for each of its slices that are complete, and for the next."""
+    """The state of a key: ``plans`` has one for each of its slices that are complete, and for the next."""
 
     loop: Loop
     #: The sums of its last slices, and its statistics after them.
@@ -486,7 +486,7 @@ class BranchLoop:
         looks: dict[int, Slice],
         counting: float,
     ) -> None:
-        """Tells of each slice of a key."""
+        """Reports each slice of a key."""
         if key.told is None:
             key.told = self._sliding(self._adapting.slices)
         first = len(key.plans) - 1 - len(rows)

@@ -148,7 +148,7 @@ class Detector:
                     return
 
     def sample(self, events: Events) -> Iterator[Statistics]:
-        """Gives the statistics of a chunk for each branch, all of whose plans may change."""
+        """Returns the statistics of a chunk for each branch, all of whose plans may change."""
         events, _, _ = self._guarded.with_guards(events)
         tables = TableMaker(events)
         for loop in self.loops:
@@ -174,7 +174,7 @@ class Detector:
             yield _settled(loop.plans[chosen]), parts.take(plan == chosen)
 
     def _try_out(self, number: int, chunk: _Chunk, scopes: Scopes, plan: Plan) -> Trial:
-        """Prepares counting the candidates of a search in an order, as :meth:`BranchLoop.ranges` asks for it.
+        """Prepares counting the candidates of a search in an order, as :meth:`BranchLoop.ranges` requires.
 
         Tables are made now, as the search itself needs them, too: their time is not that of the trial.
         """

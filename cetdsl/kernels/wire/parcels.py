@@ -92,7 +92,7 @@ def parcel_stream(
 
 
 def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[pa.Table]:
-    """Yields the rows of batches, so many bytes at a time."""
+    """Yields the rows of batches, about ``buffer_bytes`` bytes at a time."""
     waiting, held = list[pa.RecordBatch](), 0
     for batch in batches:
         waiting.append(batch)
