@@ -21,8 +21,8 @@ from cetdsl.ir.shares import number_of_task
 from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers, pieces_of, validity
 
-#: The events of a task are counted by at most so many time buckets: the oldest ones, as the late are among these, and all
-#: others as one.
+#: The events of a task are counted by at most so many time buckets: the oldest ones, as the late are among these, and
+#: all others as one.
 TALLIED = 64
 #: Bytes of events that are packed at once, at least and at most, and of a parcel at most, about.
 BUFFER_BYTES, MOST_BUFFER_BYTES, PARCEL_BYTES = 8 << 20, 64 << 20, 64 << 10
