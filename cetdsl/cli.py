@@ -371,7 +371,7 @@ def _check_following(chosen: argparse.Namespace) -> None:
 
 
 def _follow(answer: DataFrame, chosen: argparse.Namespace) -> None:
-    """Prints what each micro-batch answers, and tells of late events, until it is interrupted or done."""
+    """Prints the answers of each micro-batch, and reports late events, until it is interrupted or done."""
 
     def show(rows: DataFrame, _: int) -> None:
         found = rows.limit(chosen.show + 1).collect()
@@ -434,7 +434,7 @@ def _diagnose(chosen: argparse.Namespace) -> None:
 
 
 def _write_page(shown: Any, path: str | None, **how: Any) -> None:
-    """Writes the web page of what is shown where one is asked for."""
+    """Writes the web page of the explanation or diagnosis where one is requested."""
     if path:
         shown.write_html(path, **how)
         print(f"wrote {path}", file=sys.stderr)
@@ -451,7 +451,7 @@ def _warm_up(chosen: argparse.Namespace) -> None:
 
 
 def _query(chosen: argparse.Namespace) -> QueryTerm:
-    """The query that is asked, with the constants of its parameters."""
+    """Returns the query of the command, with the constants of its parameters."""
     return QueryTerm(sase.parse(_text(chosen.query), dict(chosen.param), lambda name: f"add --param {name}=VALUE"))
 
 
@@ -589,7 +589,7 @@ def _refuse_unknown_columns(df: DataFrame, kind: str, paths: list[str], query: A
 
 
 def _refuse_texts_as_times(events: DataFrame, name: str | None) -> None:
-    """Raises where the time column has been read as text because some value in it is no time, and says which."""
+    """Raises where the time column has been read as text because some value in it is no time, and names it."""
     if name is None or not any(field.name == name and field.dataType == StringType() for field in events.schema.fields):
         return
     time = F.col(in_backquotes(name))
@@ -605,7 +605,7 @@ def _refuse_texts_as_times(events: DataFrame, name: str | None) -> None:
 
 
 def _mentioned(query: Any, time: str | None) -> list[str] | None:
-    """The columns to show of a trend's events: its time and what the query speaks of."""
+    """Returns the columns to show of a trend's events: its time and those that the query refers to."""
     if time is None:
         return None
     names = [attribute.name for part in query.node.where for attribute in attributes(part)]

@@ -171,7 +171,7 @@ def layered_checks(
     rate: float = 1.0,
     seed: int = 0,
 ) -> DataFrame:
-    """Checks of which each one that is not covered may follow exactly so many earlier ones.
+    """Makes checks of which each one not covered may follow an exact number of earlier ones.
 
     The checks that are not covered form layers of ``compatibility`` checks, one layer after the other in time. Those of
     a layer are deposited into one account, which belongs to the layer, and those of later layers are drawn on it.
@@ -462,7 +462,7 @@ def ridesharing(
 
 
 def bursts(spark: SparkSession, rows: int = 1_000, *, types: Sequence[str] = ("A", "B"), length: int = 10) -> DataFrame:
-    """A stream of nothing but types: so many events of the first type, as many of the second, and round again.
+    """Makes a stream of types alone: ``length`` events of the first type, as many of the second, and round again.
 
     Parameters
     ----------
@@ -504,7 +504,7 @@ def place_reports(
     restrictions: int = 5,
     seed: int = 0,
 ) -> DataFrame:
-    """Reports of many places, each of which reports once in any five minutes, most of them ordinary.
+    """Makes reports of many places, each of which reports once in a fixed time; most reports are ordinary.
 
     A few reports are extreme: one in ``n`` has a level of ``n`` or more, which is Zipf's law.
 
@@ -702,7 +702,7 @@ def _after(microseconds: Column) -> Column:
 
 
 def _uniform(seed: int, what: str, *keys: Column) -> Column:
-    """A double in [0, 1) that depends on the seed, on what it is for and on the keys (by default: the row) alone."""
+    """Draws a double in [0, 1) that depends only on the seed, its purpose and the keys (by default: the row)."""
     hashed = F.xxhash64(*(keys or (F.col("id"),)), F.lit(what), F.lit(seed))
     return hashed.bitwiseAND(F.lit(2**53 - 1)) / F.lit(float(2**53))
 
@@ -713,7 +713,7 @@ def _choice(number: int, seed: int, what: str, *keys: Column) -> Column:
 
 
 def _unlike_neighbours(number: int, seed: int, key: Column, place: Column) -> Column:
-    """A kind from 0 to ``number - 1``, of which those of neighbouring places of a key always differ."""
+    """Draws a kind from 0 to ``number - 1``; those of neighbouring places of a key always differ."""
 
     def drawn(at: Column) -> Column:
         return _choice(number, seed, "kind", key, at)

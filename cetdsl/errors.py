@@ -245,7 +245,7 @@ class WindowError(ResolutionError, ValueError):
 
 
 class UnsupportedQuery(ResolutionError, NotImplementedError):
-    """A query is well formed, but cetdsl cannot answer it; the message says why."""
+    """A query is well formed, but cetdsl cannot answer it; the message gives the reason."""
 
 
 class AnalysisErrors(ResolutionError):

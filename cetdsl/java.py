@@ -39,7 +39,7 @@ def java_path(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def java_problem(environ: Mapping[str, str] | None = None) -> tuple[str, str] | None:
-    """What is wrong with the Java that Spark would start, and what to do; None when it is fine.
+    """Returns the problem of the Java that Spark would start, and a hint; None when it is fine.
 
     The environment is this process's own unless another one is given.
 

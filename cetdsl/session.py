@@ -85,7 +85,7 @@ def _stderr_into(path: Path) -> Iterator[None]:
 
 
 def readable(error: BaseException) -> str:
-    r"""What to tell a user of an error that ended a query: cetdsl's own message, wherever it was raised, or Spark's.
+    r"""Returns the message for a user of an error that ended a query: cetdsl's own, wherever raised, or Spark's.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def readable(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    r"""The one line of an error of Spark that says what happened.
+    r"""Returns the one line of an error of Spark that describes it.
 
     Examples
     --------

@@ -5,6 +5,7 @@ three days of 2013: it goes on where the last one was stopped, whose latest day 
 it takes a new one. The flights are real ones: ``pip install 'cetdsl[demo]'``.
 """
 
+import argparse
 import os
 import sys
 import tempfile
@@ -30,7 +31,9 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run this Pyth
 # Each task keeps state of its own and writes it down for every file, so there are not Spark's 200 of them.
 settings = {"spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
 spark = SparkSession.builder.appName("streaming flights").config(map=settings).getOrCreate()
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="streaming-flights-"))
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("folder", nargs="?", help="where files, answers and checkpoint go; a new folder by default")
+folder = Path(parser.parse_args().folder or tempfile.mkdtemp(prefix="streaming-flights-"))
 flights, answers, checkpoint = (str(folder / name) for name in ("flights", "answers", "checkpoint"))
 
 # Spark writes a file elsewhere and moves it when it is complete, so that no stream reads half of one.

@@ -812,7 +812,7 @@ def test_a_stream_without_a_watermark(
 @pytest.mark.parametrize("kind", ["timestamp_ntz", "date"])
 def test_a_time_that_no_watermark_can_be_on(unmarked: DataFrame, kind: str) -> None:
     cast = unmarked.withColumn("t", F.col("t").cast(kind))
-    with pytest.raises(errors.WatermarkError, match=rf"'t' is of type {kind}(.|\n)*F.to_timestamp\('t'\)"):
+    with pytest.raises(errors.WatermarkError, match=rf"'t' is of type {kind}(.|\n)*F.to_timestamp_ltz\('t'\)"):
         cast.pattern(f"PATTERN A+ {WITHIN}", time="t")
 
 

@@ -541,7 +541,7 @@ WHERE stands too late in the query
 the ' that starts here is never closed
   line 1: PATTERN A WHERE A.x = 'abc
                                 ^
-  hint: add a closing '""",
+  hint: add a closing '; inside of quotes it is doubled: 'it''s'""",
 }
 
 

@@ -12,7 +12,7 @@ import attrs
 
 
 class Merge(enum.Enum):
-    """How two values of an accumulator become one: this alone decides which engines can carry it.
+    """The ways to merge two values of an accumulator, which alone decide which engines can carry it.
 
     What is added up is a sum over trends of a sum over their events. It is linear in the number of trends, so that
     products of panes, shared snapshots and pairs of two sides of AND all give it. An extreme is none of this.
@@ -25,7 +25,7 @@ class Merge(enum.Enum):
 
 @attrs.frozen
 class Update:
-    """What an event brings to an accumulator.
+    """The contribution of an event to an accumulator.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Update:
 
     @property
     def may_cancel(self) -> bool:
-        """Whether what is added may be negative, so that the sum does not bound the size of its parts."""
+        """Whether summands may be negative, so that the sum does not bound the size of its parts."""
         return self.is_additive and self.power % 2 == 1
 
 
@@ -72,7 +72,7 @@ MOMENTS = (
 
 
 class Input(enum.Enum):
-    """What a function aggregates over."""
+    """The inputs that a function aggregates over."""
 
     EVENTS = "a variable or *"
     NUMBERS = "numbers"
@@ -88,7 +88,7 @@ class Result(enum.Enum):
 
 
 class Finish:
-    """What is made of the accumulators of a buffer in the end."""
+    """Computes the result from the accumulators of a buffer."""
 
     __slots__ = ()
     result = Result.DOUBLE

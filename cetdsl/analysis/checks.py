@@ -101,7 +101,7 @@ def _and_errors(pattern: Pattern) -> Errors:
 
 
 def condition_errors(event: Event) -> Errors:
-    """The condition of an event may speak of the row at hand and nothing else."""
+    """Yields the errors of an event's condition that refers to anything but the row at hand."""
     if event.condition is None:
         return
     others = [name for name in variables(event.condition) if name != event.variable]
@@ -119,7 +119,7 @@ def condition_errors(event: Event) -> Errors:
 
 
 def predicate_errors(predicate: Expr, pattern: Pattern) -> Errors:
-    """Everything that can be wrong with one conjunct of WHERE whose variables are all known.
+    """Yields the errors of one conjunct of WHERE whose variables are all known.
 
     Under AND at the top a predicate speaks of the trend of one side: of those sides that have all its variables. If the
     sides share no variable, it may relate the events that they bind.
@@ -294,7 +294,7 @@ def _shared_length_errors(aggregate: Aggregate, pattern: Pattern) -> Errors:
 
 
 def name_errors(query: Query) -> Errors:
-    """Output columns that would have the same name; Spark does not tell names apart by case."""
+    """Yields errors for output columns of the same name; Spark does not distinguish names by case."""
     groups = {name.lower() for name in query.group_by}
     sliding = query.window is not None and query.window.slide is not None
     if sliding and "window" in groups:
@@ -318,7 +318,7 @@ def name_errors(query: Query) -> Errors:
 
 
 def computed_errors(item: Computed, schema: Schema) -> Errors:
-    """A computed column of the name that another one has; Spark does not tell names apart by case."""
+    """Yields an error for a computed column of another one's name; Spark does not distinguish names by case."""
     known = [name for name in schema.names if name.lower() == item.name.lower()]
     if known:
         yield ResolutionError(
@@ -328,7 +328,7 @@ def computed_errors(item: Computed, schema: Schema) -> Errors:
 
 
 def policy_errors(query: Query, *, is_stream: bool) -> Errors:
-    """What no policy but ANY can be asked for: pairs of trends, and the events of a stream."""
+    """Yields errors for queries that no policy but ANY allows: pairs of trends, and the events of a stream."""
     if query.matching == ANY:
         return
     asked = f"MATCHING {query.matching.upper()}"
@@ -404,7 +404,7 @@ MAX_STREAM_OVERLAP = 64
 
 
 def stream_errors(query: Query, time: Field | None, watermarks: Mapping[str, int], schema: Schema) -> Errors:
-    """What keeps a stream from ever answering: no window, or no watermark that closes windows."""
+    """Yields errors that keep a stream from ever answering: no window, or no watermark that closes windows."""
     window = query.window
     if window is None:
         yield StreamingNotSupported(
@@ -425,7 +425,7 @@ def _watermark_errors(time: Field, watermarks: Mapping[str, int], schema: Schema
     name = time.name
     windows = [field.name for field in schema.fields if field.name in watermarks and field.type.startswith("struct")]
     if time.type != "timestamp":
-        made = f"F.timestamp_seconds({name!r})" if category(time.type) == "number" else f"F.to_timestamp({name!r})"
+        made = f"F.timestamp_seconds({name!r})" if category(time.type) == "number" else f"F.to_timestamp_ltz({name!r})"
         yield WatermarkError(
             f"the time column {name!r} is of type {time.type}, and a stream's watermark is on a timestamp",
             hint=f"make it one: df.withColumn({name!r}, {made}).withWatermark({name!r}, '10 minutes')",

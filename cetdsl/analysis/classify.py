@@ -24,7 +24,7 @@ from cetdsl.pattern.text import quote
 
 
 class PredicateClass(enum.Enum):
-    """What a predicate speaks of."""
+    """The kinds of predicates, by the events that they refer to."""
 
     LOCAL = "local"
     ADJACENT = "adjacent"
@@ -46,7 +46,7 @@ class Mentions:
 
 
 def mentions(expr: Expr) -> Mentions:
-    """What a term mentions outside and inside its aggregates."""
+    """Returns the variables that a term mentions outside and inside its aggregates."""
     found: dict[str, dict[str, None]] = {"plain": {}, "next": {}, "prev": {}, "aggregated": {}}
     has_aggregate = False
     stack: list[Expr] = [expr]
@@ -124,7 +124,7 @@ def adjacent_pair(predicate: Expr) -> tuple[str, str] | None:
 
 @attrs.frozen
 class Separable:
-    """A comparison whose two sides speak of one event each: ``left op right``.
+    """A comparison whose two sides refer to one event each: ``left op right``.
 
     For an adjacent predicate ``left`` speaks of the later event; for a pairwise one of ``variables[0]``. ``op`` is one
     of the six comparisons, and ``variables`` names the variable of each side.
@@ -169,7 +169,7 @@ def _one_event(expr: Expr) -> tuple[str, Role] | None:
 
 
 def mixing_error(predicate: Expr) -> CetdslError | None:
-    """Why a predicate speaks of several kinds of things at once, or None when it does not."""
+    """Returns the error of a predicate that refers to several kinds of things at once; None if it does not."""
     found = mentions(predicate)
     text = quote(predicate)
     rows = (*found.plain, *found.next, *found.prev)

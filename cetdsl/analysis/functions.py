@@ -155,6 +155,11 @@ INSTEAD = {
     **dict.fromkeys(("cast", "convert", "try_cast"), CAST_HINT),
     "div": "write floor(b.x / 2)",
 }
+_AS_A_COLUMN = "compute it as a column of the DataFrame first"
+_NEIGHBOUR_HINTS = {
+    "lag": f"of the event bound before write PREV(b).x; of any row before, {_AS_A_COLUMN}",
+    "lead": f"of the event bound next write NEXT(b).x; of any row behind, {_AS_A_COLUMN}",
+}
 _ALLOWED = frozenset().union(*ROW_FUNCTIONS.values())
 _REASONS = {name: reason for reason, names in REFUSED.items() for name in names.split()}
 #: They read the clock unless they are given something to read.
@@ -162,18 +167,18 @@ _CLOCKS = ("unix_timestamp",)
 
 
 def function_errors(expr: Expr) -> Iterator[CetdslError]:
-    """The errors for calls of what is no function of one row."""
+    """Yields errors for calls of anything but functions of one row."""
     for node in expr.walk():
         reason = refusal(node) if isinstance(node, Call) else None
         if reason is not None:
             yield UnsupportedQuery(
                 f"{node.name}() {reason}, so it cannot be part of a query",  # type: ignore[attr-defined]
-                hint="compute it as a column of the DataFrame first",
+                hint=_NEIGHBOUR_HINTS.get(node.name.lower(), _AS_A_COLUMN),  # type: ignore[attr-defined]
             )
 
 
 def refusal(call: Call) -> str | None:
-    """Why a function may not be called; None if it may.
+    """Returns why a function may not be called; None if it may.
 
     Examples
     --------

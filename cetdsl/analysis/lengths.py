@@ -57,7 +57,7 @@ def unlimited(pattern: Pattern) -> Pattern:
 
 
 def as_predicates(query: Query, time: Field) -> tuple[Query, list[CetdslError]]:
-    """The query with predicates on the times of events in place of such lengths, and what cannot be said by any.
+    """Returns the query with predicates on times in place of its lengths, and errors for lengths that none expresses.
 
     Examples
     --------

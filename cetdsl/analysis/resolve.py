@@ -64,7 +64,7 @@ def _check_on_null_time(_: object, __: object, what: str) -> None:
 
 @attrs.frozen
 class Binding:
-    """How events are read from the columns of a DataFrame.
+    """Describes how events are read from the columns of a DataFrame.
 
     ``time`` None takes the only timestamp column. ``tie_break`` names columns that order events of the same time;
     a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
@@ -138,7 +138,7 @@ class ResolvedQuery:
         return self.watermark is not None
 
     def with_query(self, **changes: Any) -> ResolvedQuery:
-        """The same with these fields of the query changed; this very object when they are equal to what they were."""
+        """Returns a copy with these fields of the query changed; this very object when they equal the old ones."""
         # To make a query checks all of its events, and most rules change nothing.
         if all(getattr(self.query, name) == value for name, value in changes.items()):
             return self
@@ -189,7 +189,7 @@ def resolve_computed(
 
 
 class _Analysis:
-    """One analysis; its methods note errors and go on with what is still known."""
+    """One analysis; its methods note errors and go on with the names and types that are still known."""
 
     def __init__(self, query: Query, schema: Schema, binding: Binding, functions: KnownFunctions | None) -> None:
         self.asked = query
@@ -242,7 +242,7 @@ class _Analysis:
         )
 
     def without_lengths(self, time: Field | None, unit: str | None) -> Query:
-        """What is asked, with predicates in place of the lengths of time within the pattern."""
+        """Returns the query with predicates in place of the lengths of time within the pattern."""
         asked = self.asked
         if not has_lengths(asked):
             return asked
@@ -349,7 +349,7 @@ class _Analysis:
         return field
 
     def _hint_of_types(self, name: str) -> str:
-        """How to say where the types of events are."""
+        """Returns a hint on how to give the column with the types of events."""
         texts = [field.name for field in self.schema.fields if category(field.type) == "string"]
         others = "type=None if every event is of every type"
         if not texts:

@@ -117,7 +117,7 @@ def type_of(expr: Expr, schema: Schema) -> str | None:
 
 
 class TypeCheck:
-    """Infers types bottom-up and collects what is wrong on the way in ``errors``."""
+    """Infers types bottom-up and collects the errors on the way in ``errors``."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema

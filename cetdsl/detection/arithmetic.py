@@ -214,7 +214,7 @@ def sum_buckets(window: int, first: _Ints, sums: _Doubles, total: _Doubles, at: 
 
 
 def rates_and_shares(sums: _Doubles, variables: int, now: _Doubles) -> None:
-    """Writes what the sums over the last slices say to ``now``; a pair of which nothing was tried stays as it was.
+    """Writes the statistics of the last slices' sums to ``now``; a pair that was never tried stays as it was.
 
     Where nothing passed, half a combination is taken to have: more would be expected to be seen.
 

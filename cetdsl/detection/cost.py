@@ -203,7 +203,7 @@ class Expectation:
 
 
 class Made(NamedTuple):
-    """What a set of variables is made of, as far as that does not depend on statistics."""
+    """The decomposition of a set of variables, as far as it does not depend on statistics."""
 
     #: The variables, those that bind one event first.
     positions: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Decision functions, which say after each slice of the stream whether to plan anew."""
+"""DecisionFunction functions, which say after each slice of the stream whether to plan anew."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METHODS = ("static", "unconditional", "threshold", "invariants")
 
 @attrs.frozen
 class Adaptation:
-    """When to plan anew: one of four methods, and what it needs.
+    """Sets when to plan anew: one of four methods, and what it needs.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Adaptation:
 def given_adaptation(
     method: object = "invariants", *, threshold: object = None, distance: object = None, most: object = None
 ) -> Adaptation:
-    """Returns when to plan anew, as a user says it.
+    """Checks and returns a user's setting of when to plan anew.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def given_adaptation(
     return Adaptation(**given)  # type: ignore[arg-type]
 
 
-class Decision:
+class DecisionFunction:
     """The base of the decision functions; by itself it never plans anew."""
 
     #: Whether it looks at statistics at all.
@@ -131,7 +131,7 @@ class Decision:
         """Takes note of a new plan, of the comparisons that made it, and of the plan in force from now on."""
 
     def watched(self, plan: Plan, watch: Watch) -> Watched:
-        """Returns what it looks at after a slice while a plan is in force, so that others can be passed over.
+        """Returns the statistics to check after a slice while a plan is in force, so that others can be passed over.
 
         Parameters
         ----------
@@ -153,12 +153,12 @@ class Decision:
             Of each of them the share of the cost that the last change of plan saved, while it is on trial.
         """
 
-    def fresh(self) -> Decision:
+    def fresh(self) -> DecisionFunction:
         """Returns what this knows now for another key."""
         return copy(self)
 
 
-class Unconditional(Decision):
+class Unconditional(DecisionFunction):
     """Plans anew after each slice."""
 
     idle = False
@@ -168,7 +168,7 @@ class Unconditional(Decision):
         return True
 
 
-class Threshold(Decision):
+class Threshold(DecisionFunction):
     """Plans anew when a rate or a selectivity is other than at the last planning, by a share of t or more.
 
     Notes
@@ -206,7 +206,7 @@ class Threshold(Decision):
         return (*rates, *shares)
 
 
-class Invariants(Decision):
+class Invariants(DecisionFunction):
     """Plans anew when an invariant is violated."""
 
     idle = False
@@ -262,7 +262,7 @@ class Invariants(Decision):
         return self._distances.watched(self._arrays[1], self.invariants, plan, watch)
 
     def passed_over(self, slices: int, gains: Sequence[float]) -> None:
-        """Tells the distances."""
+        """Passes the slices on to the distances."""
         self.violated = None if slices else self.violated
         self._distances.passed_over(slices, gains)
 
@@ -274,8 +274,8 @@ class Invariants(Decision):
         return other
 
 
-def decision_for(adaptation: Adaptation) -> Decision:
-    """Returns the decision function that a user asks for.
+def decision_for(adaptation: Adaptation) -> DecisionFunction:
+    """Returns the decision function that a user requests.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def decision_for(adaptation: Adaptation) -> Decision:
     'Threshold'
     """
     if adaptation.method == "static":
-        return Decision()
+        return DecisionFunction()
     if adaptation.method == "unconditional":
         return Unconditional()
     if adaptation.method == "threshold":

@@ -16,7 +16,7 @@ from cetdsl.detection.watching import Watch, Watched
 
 
 class Distances:
-    """The same distance for all invariants, given by the user.
+    """Gives the same distance, set by the user, for all invariants.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Distances:
         """Takes note of another slice: its statistics, and the plan that was in force."""
 
     def watched(self, watched: Watched, invariants: Sequence[Condition], plan: Plan, watch: Watch) -> Watched:
-        """Returns what is looked at after a slice: some conditions, by these distances."""
+        """Returns the conditions to check after a slice, by these distances."""
         return watched._replace(distance=np.full(len(invariants), self._distance))
 
     def passed_over(self, slices: int, gains: Sequence[float]) -> None:
@@ -156,7 +156,7 @@ class MetaDistances(Distances):
                 self._end_trial()
 
     def watched(self, watched: Watched, invariants: Sequence[Condition], plan: Plan, watch: Watch) -> Watched:
-        """Returns what is looked at after a slice: distances that fade, and both plans where one is on trial."""
+        """Returns the checks after a slice: distances that fade, and both plans where one is on trial."""
         raised = [self._raised.get(condition.key, (0.0, 0)) for condition in invariants]
         watched = watched._replace(
             distance=np.array([distance for distance, _ in raised], dtype=np.float64),

@@ -292,7 +292,7 @@ GENERATORS: dict[str, Generator] = {"greedy": greedy, "dynamic": dynamic, "tree"
 
 
 def algorithm_for(asked: str, problem: Problem) -> str:
-    """Returns the generator that is used where one is asked for.
+    """Returns the name of the generator that is used for a requested one.
 
     ``"auto"`` is dynamic programming up to eight variables. Beyond twelve, dynamic programming becomes greedy.
 

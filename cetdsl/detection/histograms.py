@@ -32,7 +32,7 @@ class Buckets(NamedTuple):
 
 
 def no_buckets(counters: int, room: int = _ROOM) -> Buckets:
-    """Returns room for so many buckets, of so many counters, twice as many as there will ever be at once.
+    """Returns room for ``room`` buckets of ``counters`` counters, twice as many as there will ever be at once.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class ExponentialHistogram:
 
     @property
     def buckets(self) -> int:
-        """How many buckets there are."""
+        """The number of buckets."""
         return int(self._held.at[END] - self._held.at[BEGIN])
 
     def add(self, counts: Sequence[float] | np.ndarray) -> None:
@@ -157,7 +157,7 @@ class SlidingStatistics:
         tried: Sequence[float] | np.ndarray,
         passed: Sequence[float] | np.ndarray,
     ) -> None:
-        """Adds what was counted in another slice.
+        """Adds the counts of another slice.
 
         Parameters
         ----------

@@ -91,7 +91,7 @@ class Condition:
 
     @property
     def key(self) -> Key:
-        """What is compared: the same after the plan changed back."""
+        """The key of the comparison, which is the same after the plan changed back."""
         return self.left, self.right
 
     @property
@@ -152,7 +152,7 @@ class Condition:
 
 
 def _written(shape: Shape, block: Block, names: Sequence[str]) -> str:
-    """Writes a tree as a tree, an order as an order, and a greedy step as what is bound then, the new variable last."""
+    """Writes a tree as a tree, an order as an order, and a greedy step as its bound variables, the new one last."""
     mask, *below = shape
     assert isinstance(mask, int)
     parts = [part for part in below if not isinstance(part, int)]

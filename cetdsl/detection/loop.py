@@ -27,7 +27,7 @@ _SHARE = 0.01
 
 @attrs.define
 class Counts:
-    """What a loop has done: slices seen, violated invariants, plans made, plans put in force, and processor seconds."""
+    """Counts a loop's work: slices seen, violated invariants, plans made and put in force, and processor seconds."""
 
     slices: int = 0
     violations: int = 0
@@ -50,7 +50,7 @@ class Counts:
             setattr(self, name, getattr(self, name) + value)
 
     def since(self, before: Counts) -> Counts:
-        """Returns what was done since the counts were others.
+        """Returns the work done since earlier counts.
 
         Examples
         --------
@@ -121,11 +121,11 @@ class Loop:
 
     @property
     def watched(self) -> Watched:
-        """What is looked at after a slice, so that slices that change nothing can be passed over."""
+        """The statistics that are checked after a slice, so that slices that change nothing can be passed over."""
         return self._decision.watched(self.plan, self.watch)
 
     def passed_over(self, slices: int, gains: Sequence[float] = ()) -> None:
-        """Takes note of slices after which nothing that is watched says to plan anew.
+        """Takes note of slices after which no watched statistic requires planning anew.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ def slice_length(given: object, events: int) -> int:
 
 
 class Pace:
-    """How long slices are, as long as deciding after each of them is to cost little.
+    """Sets how long slices are, so that deciding after each of them costs little.
 
     Where deciding and planning took more than a hundredth of the thread's processor time between two chunks of events,
     the slices of later chunks are longer by that factor, as far as 100,000 events go. A length that is given stays,
@@ -242,14 +242,14 @@ class Pace:
         self._stretch = 1.0
 
     def chunk(self, spent: float) -> None:
-        """Begins a chunk; deciding and planning took so many seconds of the time since the last one began."""
+        """Begins a chunk; deciding and planning took ``spent`` seconds of the time since the last one began."""
         now = self._clock()
         if self._since is not None and spent > _SHARE * (now - self._since):
             self._stretch = min(self._stretch * spent / (_SHARE * max(now - self._since, spent)), _LONGEST / _SHORTEST)
         self._since = now
 
     def lengths(self, events: np.ndarray) -> np.ndarray:
-        """Returns the lengths of the slices of keys of which so many events are known: int64 arrays of one shape."""
+        """Returns the lengths of slices of keys, by their known numbers of events: int64 arrays of one shape."""
         if self._given is not None:
             return np.full_like(events, slice_length(self._given, 0))
         lengths = np.clip(events // _SLICES, _SHORTEST, _LONGEST)

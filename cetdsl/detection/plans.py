@@ -227,7 +227,7 @@ class TreePlan:
         return shown_node(self.root, names)
 
     def steps(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Returns each node, and what it joins, in words."""
+        """Returns each node, and its parts, in words."""
         return tuple(shown_node(node, names) for node in walk(self.root))
 
 
@@ -235,7 +235,7 @@ Plan: TypeAlias = OrderPlan | TreePlan
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Gives a node and all below it, children before parents and left before right.
+    """Yields a node and all below it, children before parents and left before right.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def shown_node(node: Node, names: Sequence[str]) -> str:
-    """Returns a node, and what it joins, in words.
+    """Returns a node, and its parts, in words.
 
     Examples
     --------
@@ -298,7 +298,7 @@ def mask_of(node: Node) -> int:
 
 
 def members(mask: int) -> Iterator[int]:
-    """Gives the positions in a mask, in ascending order.
+    """Yields the positions in a mask, in ascending order.
 
     Examples
     --------
@@ -323,7 +323,7 @@ def pattern_order(problem: Problem) -> OrderPlan:
 
 
 def given_orders(names: object, problems: Sequence[Problem], negated: Collection[str] = ()) -> tuple[OrderPlan, ...]:
-    """Returns the plans that a user asks for, one for each branch of a pattern.
+    """Returns the plans that a user requests, one for each branch of a pattern.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def given_orders(names: object, problems: Sequence[Problem], negated: Collection
 
 
 def given_tree(asked: object, problems: Sequence[Problem], negated: Collection[str] = ()) -> tuple[TreePlan, ...]:
-    """Returns the trees that a user asks for, one for each branch of a pattern.
+    """Returns the trees that a user requests, one for each branch of a pattern.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def _by_pair(selectivities: Mapping[Pair, float]) -> dict[Pair, float]:
 
 @attrs.frozen
 class Statistics:
-    """Rates and selectivities by the names of variables; what is not in them is not known.
+    """Rates and selectivities by the names of variables; those of missing names are unknown.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Factors(NamedTuple):
-    """What the expected numbers of partial matches of one branch are made of."""
+    """The factors of the expected numbers of partial matches of one branch."""
 
     #: Length of a window, and the least that an expected number of events, or a share, is taken for.
     length: float
@@ -59,7 +59,7 @@ class Sets(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """What is looked at after a slice."""
+    """The statistics and conditions that are checked after a slice."""
 
     #: One of the ways of :mod:`~cetdsl.detection.arithmetic`.
     how: int
@@ -91,7 +91,7 @@ class Watched(NamedTuple):
 
 
 class Watch:
-    """Makes arrays of what is looked at, for one branch.
+    """Makes arrays of the watched statistics, for one branch.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Watch:
         return self._watched(ALWAYS)
 
     def deviations(self, threshold: float, then: Sequence[float]) -> Watched:
-        """Returns that slices are looked at in which a statistic differs by a share from what it was."""
+        """Returns a watch on slices in which a statistic differs by a share from its earlier value."""
         watched = self._watched(DEVIATIONS)
         return watched._replace(threshold=threshold, then=np.array(then, dtype=np.float64))
 
@@ -183,7 +183,7 @@ class Watch:
         )
 
     def on_trial(self, watched: Watched, plan: Sequence[int], before: Sequence[int], slices: int) -> Watched:
-        """Returns that, beside, two plans are costed for so many slices, given by the masks of their steps."""
+        """Returns a copy that also costs two plans for ``slices`` slices, given by the masks of their steps."""
         sets = [*_sets_of(watched.sets), *plan, *before]
         begin = len(sets) - len(plan) - len(before)
         number = np.arange(begin, len(sets), dtype=np.int64)

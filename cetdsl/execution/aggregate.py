@@ -71,7 +71,7 @@ def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> lis
 
 @runs(Propagate, PanesInPlace, Sweep, Messages, CountPaths, MultiplyPanes)
 def answer(df: DataFrame, plan: Propagate | PanesInPlace | Sweep | Messages | CountPaths | MultiplyPanes) -> Rows:
-    """Gives the answer of a kernel: group columns, window, aggregates; or partial results if the plan says so."""
+    """Returns the answer of a kernel: groups, window, aggregates; or partial results if the plan says so."""
     rows = execute(df, plan.child)
     if rows.spec.answer.partial:
         return rows.mapped(plan, rows.spec, partial_schema(rows, plan.source))

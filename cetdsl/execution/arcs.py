@@ -26,7 +26,7 @@ _MERGING = 2
 
 
 def refuse_many(pairs: int) -> None:
-    """Raises if so many pairs of events have equal values that their edges would fill the disks."""
+    """Raises if ``pairs`` pairs of events have equal values, so many that their edges would fill the disks."""
     if pairs > MOST_PAIRS:
         raise GroupTooLarge(
             f'joins list the edges of "maximal" trends, and {pairs:,} pairs of events have the equal values that an '
@@ -60,7 +60,7 @@ class Arcs:
         return self._edges.join(nodes, F.col("y") == F.col("c")).drop("y")
 
     def spread(self, side: DataFrame, size: int) -> DataFrame:
-        """Returns the rows of a :meth:`side`, so many, in the tasks that look for followers."""
+        """Returns the rows of a :meth:`side`, ``size`` of them, in the tasks that look for followers."""
         return side.repartition(tasks_for(side.sparkSession, size), "x")
 
     def followed(self, earlier: DataFrame, side: DataFrame) -> DataFrame:
@@ -69,7 +69,7 @@ class Arcs:
         return rows.join(side, F.col("c_0") == F.col("x")).drop("x")
 
     def preceded(self, earlier: DataFrame, later: DataFrame) -> DataFrame:
-        """As :meth:`followed`, for so few later nodes that all tasks may have them."""
+        """Finds the same pairs as :meth:`followed`, for later nodes few enough to be sent to all tasks."""
         return self.followed(earlier, self._ends(F.broadcast(later)))
 
 

@@ -77,7 +77,7 @@ class Cells:
         return [F.col(f"g{suffix}"), *(F.col(f"f{code}{suffix}") for code in codes)]
 
     def _named_lists(self, *, later: bool) -> list[Column]:
-        """The same as ``h0``, ``h1``, ..., to group nodes by."""
+        """Returns the columns of the list as ``h0``, ``h1``, ..., to group nodes by."""
         return [column.alias(f"h{n}") for n, column in enumerate(self._listed(later=later))]
 
     @property
@@ -112,7 +112,7 @@ class Cells:
         return combine(operator.and_, [F.col(n) == c for n, c in zip(names, self._listed(later=later), strict=True)])
 
     def _placed(self, nodes: DataFrame, cuts: DataFrame) -> DataFrame:
-        """Adds the from-edge and the to-edge of each node; what is in no list that is cut is in its only cell."""
+        """Adds the from-edge and the to-edge of each node; nodes of uncut lists are in the only cell of these."""
         names = [name for name in cuts.columns if name.startswith("h")]
         last, time = F.col("parts") - 1, _part("u", "times")
         low, high, value = [F.lit(0), F.lit(0)], [F.lit(0), F.lit(0)], F.lit(0)
@@ -156,7 +156,7 @@ class Cells:
         return nodes.filter(self.usable(later=True))
 
     def spread(self, side: DataFrame, size: int) -> DataFrame:
-        """Returns the nodes of a :meth:`side`, so many, in the tasks that look for followers.
+        """Returns the nodes of a :meth:`side`, ``size`` of them, in the tasks that look for followers.
 
         Where they are :func:`kept`, rounds of :meth:`followed` send only rows to tasks, and none of these nodes.
         """
@@ -173,7 +173,7 @@ class Cells:
         return F.xxhash64(*self._stands())
 
     def preceded(self, earlier: DataFrame, later: DataFrame) -> DataFrame:
-        """As :meth:`followed`, for so few later rows that all tasks may have them: earlier rows are sent nowhere."""
+        """Finds the same pairs as :meth:`followed`, with few later rows sent to all tasks and earlier rows nowhere."""
         rows = earlier.filter(self.usable(later=False))
         rows = rows.toDF(*(f"{name}_0" for name in rows.columns))
         keys = zip(self._listed(later=False, suffix="_0"), self._listed(later=True), strict=True)
@@ -205,7 +205,7 @@ class Cells:
         return rows, self.side(later), combine(operator.and_, [*same, *self._tests()])
 
     def _tests(self) -> Iterator[Column]:
-        """What two events of a cell must still pass."""
+        """Yields the conditions that two events of a cell must still pass."""
         yield self._time("_0") < self._time()
         for c in (*self.transition.orders[:1], *self.transition.rest):
             yield HOLDS[c.op](F.col(f"f{c.later}"), F.col(f"f{c.earlier}_0"))
@@ -240,7 +240,7 @@ class Cells:
         return found.unionByName(nodes.filter(~self.usable(later=forward)).withColumn("linked", F.lit(False)))
 
     def _time(self, suffix: str = "") -> Column:
-        """What events are ordered by; a number is aggregated without sorting, and a struct is not."""
+        """Returns the column that events are ordered by; numbers are aggregated without sorting, unlike structs."""
         columns = [F.col(f"{name}{suffix}") for name in self._instant]
         return columns[0] if len(columns) == 1 else F.struct(*columns)
 
@@ -258,7 +258,7 @@ class Cells:
         return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias("linked"))
 
     def _of_another_value(self, asking: DataFrame, giving: DataFrame, other: Comparison, *, forward: bool) -> DataFrame:
-        """The best instant of each list among two values tells that of all values but one."""
+        """Links rows to events of another value, by the best instants of each list at two different values."""
         asked, given = (f"f{c}" for c in ((other.later, other.earlier) if forward else (other.earlier, other.later)))
         best = self._extremes(giving, [F.col(given).alias("y")], forward=forward)
         names = [name for name in best.columns if name.startswith("h")]
@@ -327,7 +327,7 @@ def kept(parts: list[DataFrame]) -> Iterator[None]:
 
 
 def tasks_for(session: SparkSession, size: int) -> int:
-    """Returns how many tasks keep so many rows between rounds of joins."""
+    """Returns how many tasks keep ``size`` rows between rounds of joins."""
     return max(parallelism(session), -(-size // _TASK_EVENTS))
 
 
@@ -341,6 +341,6 @@ def _distinct(rows: DataFrame) -> DataFrame:
 
 
 def _part(column: str, quantiles: str) -> Column:
-    """The part of a list that a value lies in: quantiles up to it are counted, and spread over so many parts."""
+    """Returns the part of a list that a value lies in, by the number of quantiles up to it."""
     below = F.size(F.filter(quantiles, lambda quantile: quantile <= F.col(column)))
     return F.floor(below * F.col("parts") / _MOST_PARTS).cast("int")

@@ -37,7 +37,7 @@ _NOTHING = Compiled(Automaton((), (), (), (), ()), (), Machine((), (), (), ()), 
 
 @attrs.frozen
 class Measure:
-    """What is to be told of a term over single events, of those ``among`` which all conditions hold.
+    """A measure of a term, over the single events ``among`` which all conditions hold.
 
     Rows without a time are no events. A condition is evaluated only where those before it hold, as one that guards
     another must come first.
@@ -64,7 +64,7 @@ class Totals:
 
 
 class Census:
-    """The single events that a query is asked of; ``terms`` are all that will be asked about.
+    """Measures the single events that a query is run on; ``terms`` are all terms to be measured.
 
     Each method but :meth:`sampled` runs one job.
     """
@@ -75,7 +75,7 @@ class Census:
         self._source = source
 
     def take(self, measures: Sequence[Measure]) -> tuple[Totals, dict[Measure, Any]]:
-        """The measures, and what there is in all."""
+        """Returns the totals, and the values of the measures."""
         frame = self._frame
         ticks = frame.ticks
         totals = [F.count("*"), F.count_if(frame.time.isNull()), F.min(ticks), F.max(ticks)]
@@ -99,7 +99,7 @@ class Census:
         return F.when(self._frame.time.isNotNull(), term)
 
     def values(self, term: Expr, most: int) -> list[tuple[Any, int]]:
-        """The values of a term that are not NULL, and how often each occurs; the most frequent ones, so many."""
+        """Returns the ``most`` frequent values of a term that are not NULL, and how often each occurs."""
         value = self._frame.row_column(term)
         events = self._frame.frame.filter(self._frame.time.isNotNull())
         counted = events.select(value.alias("value")).filter("value IS NOT NULL").groupBy("value").count()
@@ -136,7 +136,7 @@ class Census:
 
 @contextmanager
 def held(df: DataFrame, names: Collection[str] | None) -> Iterator[DataFrame]:
-    """The rows of a DataFrame with these columns alone, read once however often they are asked for meanwhile.
+    """Yields the rows of a DataFrame with these columns alone, read once however often they are used meanwhile.
 
     None are all columns, which are not kept.
     """

@@ -76,7 +76,7 @@ def as_dataframe(events: object) -> DataFrame:
 
 
 def refuse_streaming(df: DataFrame, asked: str, instead: str = "") -> None:
-    """Raises for a stream, of which something is asked that needs all events, or a job at once.
+    """Raises if the DataFrame is a stream: the request needs all events, or a job at once.
 
     The error says what can be asked ``instead``, if there is something.
     """
@@ -88,7 +88,7 @@ def refuse_streaming(df: DataFrame, asked: str, instead: str = "") -> None:
 
 
 def refuse_limited(df: DataFrame, limit: int | None) -> None:
-    """Raises where so many trends of a stream are asked for, of all that it will ever give."""
+    """Raises if a limited number of trends of a stream is requested."""
     if limit is not None:
         refuse_streaming(df, "a limited number of trends")
 
@@ -98,7 +98,7 @@ WATERMARK = "spark.watermarkDelayMs"
 
 
 def watermarks_of(df: DataFrame) -> dict[str, int] | None:
-    """Returns the delays of a stream's watermarks in microseconds, by column; None for what is no stream."""
+    """Returns the delays of a stream's watermarks in microseconds, by column; None for a batch."""
     if not df.isStreaming:
         return None
     noted = {field.name: field.metadata.get(WATERMARK) for field in df.schema.fields}
@@ -168,7 +168,7 @@ def context_of(session: SparkSession) -> SparkContext | None:
 
 
 def parallelism(session: SparkSession) -> int:
-    """Returns how many tasks can run at the same time, as far as Spark tells; runs no job."""
+    """Returns how many tasks can run at the same time, as far as Spark knows; runs no job."""
     context = context_of(session)
     if context is not None:
         return int(context.defaultParallelism)

@@ -42,7 +42,7 @@ def refuse_changing(df: DataFrame, columns: Mapping[str, Column]) -> None:
 
 
 def _fault(df: DataFrame, columns: Sequence[Column]) -> str | None:
-    """What is wrong with one of the columns.
+    """Returns the fault of one of the columns; None if there is none.
 
     Only deterministic expressions of one row may stand in the condition of a join, whichever kind of session analyses
     it. What else Spark has against them is said when they are evaluated.

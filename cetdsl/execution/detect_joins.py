@@ -162,7 +162,7 @@ class _Joins:
                 rows = self._without_between(rows, negation, F.element_at(self._column(slot), -2), self._last(slot))
 
     def _joined(self, rows: DataFrame | None, bound: list[int], slot: int, *, begun: bool = False) -> DataFrame:
-        """Joins partial matches with the events ``x`` that may be next in a slot, of which some are bound if begun."""
+        """Joins partial matches with the events ``x`` that may be next in a slot, some of which are bound if begun."""
         bit = F.lit(1 << self.branch.slots[slot].variable)
         side = self.events.filter(F.col("s.m").bitwiseAND(bit) != 0).withColumnRenamed("s", "x")
         tests = list(self._tests(bound, slot, begun=begun))
@@ -173,7 +173,7 @@ class _Joins:
         return self._meetings.joined(rows, side, tests, F.col("x"), self._first(first), near)
 
     def _tests(self, bound: list[int], slot: int, *, begun: bool) -> Iterator[Column]:
-        """What must hold of a new event and those that are bound."""
+        """Yields the conditions on a new event and those that are bound."""
         new = F.col("x")
         known = {*bound, slot} if begun else {*bound}
         for sequence in self.branch.sequences:
@@ -200,7 +200,7 @@ class _Joins:
             yield from self._compared(pair, part.variable, known)
 
     def _compared(self, pair: Pair, variable: int, known: set[int]) -> Iterator[Column]:
-        """Compares a new event of a variable with all that are bound, and with itself, as far as a predicate says."""
+        """Compares a new event of a variable with all that are bound, and with itself, as far as a predicate does."""
         new = F.col("x")
         sides = (pair.op, pair.left_variable, pair.left, pair.right_variable, pair.right)
         mirrored = (MIRRORED[pair.op], *sides[3:], *sides[1:3])
@@ -219,11 +219,11 @@ class _Joins:
         return F.forall(column, test) if self.branch.slots[slot].kleene else test(column)
 
     def _after(self, slot: int) -> Between:
-        """What must hold between a slot and the next one, of whatever sequence."""
+        """Returns the conditions between a slot and the next one, of whatever sequence."""
         return self.branch.between[slot] or Between()
 
     def _between(self, between: Between, earlier: Column, later: Column) -> Iterator[Column]:
-        """What must hold of two neighbours."""
+        """Yields the conditions on two neighbours."""
         for c in between.comparisons:
             yield compared(c.op, later, c.later, c.earlier)(earlier)
         for number in between.listed:
@@ -233,7 +233,7 @@ class _Joins:
     # Negations -------------------------------------------------------------------------------------------------------
 
     def _gaps(self) -> Iterator[_Gap]:
-        """Yields the gaps in which negations must have no match; none whose predicates need what is not bound."""
+        """Yields the gaps in which negations must have no match, without those with unbound variables in predicates."""
         slots = self.branch.slots
         gaps: list[tuple[int, int | None, int | None, set[int], range]] = []
         for sequence, begin, end in zip(self.branch.sequences, self.branch.begin, self.branch.end, strict=True):
@@ -290,7 +290,7 @@ class _Joins:
     def _in_gap(
         self, inside: _Joins, after: Column | None, before: Column | None, bounds: tuple[Column, Column] | None
     ) -> Iterator[Column]:
-        """What must hold of the first and the last event of a negation's match."""
+        """Yields the conditions on the first and the last event of a negation's match."""
         first, last = inside._first(0), inside._last(len(inside.branch.slots) - 1)
         span = self._windowing.length if self._windowing.kind == SPAN else None
         if after is not None:

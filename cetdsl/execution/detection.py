@@ -109,7 +109,7 @@ def _of_slices(df: DataFrame, plan: Operator, columns: list[Column]) -> DataFram
 
 
 class Work(NamedTuple):
-    """What one plan of a branch did over all keys: the events it was in force for, and its partial matches by step."""
+    """The work of one plan of a branch over all keys: its events while in force, and its partial matches by step."""
 
     branch: int
     plan: str
@@ -118,7 +118,7 @@ class Work(NamedTuple):
 
 
 def work(df: DataFrame, plan: Operator) -> list[Work]:
-    """Returns what each plan of each branch did over all keys; this runs a job."""
+    """Returns the work of each plan of each branch over all keys; this runs a job."""
     with own_errors():
         rows = run(df, plan).select("branch", "plan", "events", "partial_matches")
         step = F.posexplode_outer("partial_matches").alias("place", "step", "matches")

@@ -217,7 +217,7 @@ def _kept_for(needed: EventsInOrder) -> KernelQuery:
 
 
 def _asked_of_events(needed: EventsInOrder) -> object:
-    """Returns what else is asked of each event than a query refers to."""
+    """Returns the columns and terms that are needed of each event beside those that a query refers to."""
     return needed.values, needed.columns, needed.kind, needed.tests
 
 
@@ -322,7 +322,7 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
 
 
 def as_carried_out(df: DataFrame, plan: Operator) -> Operator:
-    """Returns the plan with sorted runs only where events are numbers, which Spark's types tell."""
+    """Returns the plan with sorted runs only where events are numbers, by Spark's types."""
     if not isinstance(plan, Exchange):
         return plan.with_children(tuple(as_carried_out(df, child) for child in plan.children))
     needed = plan.gives_rows

@@ -115,7 +115,7 @@ class EventGraph:
     @cached_property
     @own_errors()
     def to_edges(self) -> DataFrame:
-        """From event vertices to attribute vertices.
+        """The edges from event vertices to attribute vertices.
 
         ``src``, the id of an event vertex, ``list``, and ``begin`` and ``end``: the attribute vertices of the list
         whose number is at least ``begin`` and less than ``end``.

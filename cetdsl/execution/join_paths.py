@@ -24,7 +24,7 @@ _LOG = logging.getLogger("cetdsl.joins")
 
 
 class _Walk(NamedTuple):
-    """How paths grow by one event a round. A path is a row: its key and window, what may follow it, and its ``path``.
+    """Extends paths by one event a round. A path is a row: its key and window, what may follow, and its ``path``.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ def binding(plan: Operator, event: Column) -> Column:
 
 
 def _complete_paths(walk: _Walk, limit: int | None) -> DataFrame:
-    """Returns all paths from the first events to sinks, or so many of them.
+    """Returns all paths from the first events to sinks, or ``limit`` of them.
 
     Only paths that lead on are kept, each shorter than those that it leads to and fewer: the last event is joined to
     all of them at once when the answer is asked for, or round by round until there are ``limit``. Every vertex lies on

@@ -51,7 +51,7 @@ def join_together(df: DataFrame, plan: JoinTogether) -> Rows:
 
 @attrs.frozen
 class _Part:
-    """What a join binds at once: the slots of a parent, or one slot, to an event."""
+    """The slots that a join binds at once: those of a parent, or one slot, to an event."""
 
     slots: tuple[int, ...]
     parent: Parent | None = None
@@ -111,7 +111,7 @@ class _Joins:
         return gap in moved
 
     def _tests(self, demands: Demands, bound: Sequence[int], new: Sequence[int]) -> Iterator[Column]:
-        """What must hold between new slots and those that are bound; of no bound ones, among the new ones."""
+        """Yields the conditions between new slots and bound ones; if none are bound, among the new ones."""
         inside = not bound
         pairs = [(a, b) for a in (new if inside else bound) for b in new if a != b]
         asked = {frozenset(pair) for pair in pairs}
@@ -238,7 +238,7 @@ def _in_order(vertex: JoinedVertex) -> list[_Part]:
 
 
 def _related(demands: Demands, bound: set[int], new: set[int]) -> tuple[int, int, int]:
-    """How many equalities, other comparisons and successions relate new slots to bound ones."""
+    """Counts the equalities, other comparisons and successions that relate new slots to bound ones."""
 
     def across(a: int, b: int) -> bool:
         return (a in bound and b in new) or (b in bound and a in new)
@@ -248,7 +248,7 @@ def _related(demands: Demands, bound: set[int], new: set[int]) -> tuple[int, int
 
 
 def _near(demands: Demands, anchor: int, event: int) -> tuple[int, ...]:
-    """In which time buckets the event of a slot may be, seen from the one of an anchor that is bound."""
+    """Returns the time buckets that the event of a slot may be in, relative to that of a bound anchor."""
     if (anchor, event) in demands.before:
         return (HERE, LATER)
     return (HERE, EARLIER) if (event, anchor) in demands.before else (HERE, LATER, EARLIER)

@@ -130,7 +130,7 @@ def _paths(graph: JoinedGraph, steps: DataFrame, plan: SampleJoined) -> DataFram
 
 
 def _numbers(total: int, size: int, chance: random.Random) -> list[int]:
-    """Draws so many different numbers below the total, or all of them.
+    """Draws ``size`` different numbers below the total, or all of them.
 
     Examples
     --------

@@ -131,7 +131,7 @@ class JoinedGraph:
 
     @cached_property
     def steps(self) -> Sequence[Cells | Arcs]:
-        """What paths of complete trends take: cells, or for "maximal" ones the edges that no longer path goes round."""
+        """Returns the steps of paths of complete trends: cells, or for "maximal" the edges without longer detours."""
         if self.plan.spec.query.completeness != MAXIMAL or not self.cells:
             return self.cells
         nodes = self._useful

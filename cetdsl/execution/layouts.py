@@ -20,7 +20,7 @@ _OTHER_NAMES = "choose other columns to show with columns=[...], or rename the v
 
 @attrs.frozen
 class Layout:
-    """How trends are shown.
+    """Describes how trends are shown.
 
     ``variables`` are those that trends bind, each with whether it binds one event at most. Events show ``columns``.
     ``keys`` stand beside each trend, and are equal in all of its events. With ``times``, the times of the first and of
@@ -41,7 +41,7 @@ class Layout:
 
 
 def lay_out(rows: DataFrame, layout: Layout) -> DataFrame:
-    """Lays trends out: rows of keys, a window where they slide, what each is told of, and ``trend``.
+    """Lays trends out: rows of keys, a window where they slide, other columns before ``trend``, and ``trend``.
 
     The events of a trend have the needed columns.
     """

@@ -100,7 +100,7 @@ def in_task_of_share(value: Column) -> Column:
 
 
 def _told(parcels: DataFrame, buckets: BucketsOfTime) -> DataFrame:
-    """Has Spark observe for which time buckets events come, and of which keys."""
+    """Has Spark observe the time buckets that events come for, and their keys."""
     end = f"{buckets.cut} + {buckets.end}"
     told = parcels.observe(kept_by_end(), tallied(f"first * {end}", "body IS NULL"))
     return told.observe(*keyed(f"last * {end}", "CASE WHEN first IS NULL THEN body END"))

@@ -65,7 +65,7 @@ _Steps = list[Step]
 
 
 class _Kind(NamedTuple):
-    """What a number is of; of a decimal, its digits, and how many of them are behind the point."""
+    """The kind of a number; of a decimal, also its digits, and how many of them are behind the point."""
 
     name: str
     digits: int = 20
@@ -133,7 +133,7 @@ class ConditionSteps:
         )
 
     def _learn(self, leaves: Sequence[Cell | Total]) -> None:
-        """Asks for the types of all leaves at once."""
+        """Has Spark determine the types of all leaves at once."""
         asked = {_sql_of(leaf): leaf.span for leaf in leaves if _sql_of(leaf)}
         for leaf in leaves:
             if isinstance(leaf, Cell) and isinstance(leaf.at, Extreme):
@@ -254,7 +254,7 @@ class ConditionSteps:
             self._refuse(f"{tree.operator} is not known of a {one} across rows", "compare differences of times", tree)
 
     def _number(self, tree: Tree) -> _Number:
-        """The steps of a number, and of which kind it is.
+        """Returns the steps of a number, and its kind.
 
         A decimal is a whole number of its smallest unit. A time is one of the microseconds of a clock, and so is a
         length of time, the difference of two.
@@ -400,7 +400,7 @@ def _leaves(tree: Tree) -> list[Cell | Total]:
 
 
 def _sql_of(leaf: Cell | Total) -> str:
-    """What Spark is asked the type of: a cell, or the sum or average itself."""
+    """Returns the SQL whose type Spark determines: a cell, or the sum or average itself."""
     if isinstance(leaf, Cell):
         return leaf.sql
     return (

@@ -101,12 +101,12 @@ def match_rows(
 
 
 def sorting_of_rows(df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None, sort: AskedSort) -> Sorting:
-    """Who puts the rows in order for :func:`match_rows`, and why."""
+    """Decides who puts the rows in order for :func:`match_rows`, and why."""
     return _Match(df, match, arrows, span, sort).prepared().sorting
 
 
 class _Prepared(NamedTuple):
-    """What is found out before the kernel is told: how slots are made, conditions, and who sorts."""
+    """Preparations for the kernel: how slots are made, conditions, and who sorts."""
 
     finished: list[Callable[[Sequence[str]], str]]
     conditions: list[Expression]
@@ -155,7 +155,7 @@ class _Match:
 
     @property
     def _tells_unmatched(self) -> bool:
-        """Whether rows in no match are shown, which the number of their match tells: it is NULL."""
+        """Whether rows in no match are shown, which have NULL as the number of their match."""
         return self._match.clause.output is Output.UNMATCHED
 
     @property
@@ -168,7 +168,7 @@ class _Match:
     # -- what the kernel is told -------------------------------------------------------------------------------------
 
     def _dependent(self) -> Dependent | None:
-        """What conditions ask that depends on the match."""
+        """Returns the parts of conditions that depend on the match."""
         match = self._match
 
         def types_of(asked: Sequence[tuple[str, tuple[int, int]]]) -> Sequence[T.DataType]:
@@ -180,7 +180,7 @@ class _Match:
         return steps.dependent(match.depending, len(match.variables), match.whole)
 
     def _who_sorts(self, conditions: Sequence[Expression]) -> Sorting:
-        """Who puts rows in order, and looks at neighbours."""
+        """Decides who puts rows in order, and who looks at neighbours."""
         match, kinds = self._match, [field.dataType.simpleString() for field in self._fields]
         moved = {f"moved {n}": kind.simpleString() for n, kind in enumerate(self._types_of_moved())}
         held_back = ""
@@ -269,7 +269,7 @@ class _Match:
     def _neighbours(
         self, conditions: Sequence[Expression]
     ) -> tuple[Neighbours | None, dict[str, int], tuple[int, ...]]:
-        """What the kernel finds out itself, where it puts the values of other rows, and the words of tests."""
+        """Returns the tests and values that the kernel computes itself, the places of these, and the words of tests."""
         looking = {
             bit: one.sql for bit, one in enumerate(conditions) if any(map(one.sql.__contains__, self._moved_names))
         }
@@ -308,13 +308,13 @@ class _Match:
 
     @property
     def _moved_names(self) -> list[str]:
-        """How SQL names the values of other rows."""
+        """The names of the values of other rows in SQL."""
         return [moved_name(number) for number in range(len(self._moved))]
 
     # -- rows for the kernel -------------------------------------------------------------------------------------------
 
     def _checked_conditions(self) -> list[Expression]:
-        """The conditions, after Spark has said that they are such."""
+        """Returns the conditions, after Spark has determined that they are of a type for conditions."""
         conditions = list(self._match.conditions.values())
         moved = self._with_types_of_moved()
         kinds = self._types_of(moved, conditions, ["a condition of DEFINE"] * len(conditions))
@@ -490,7 +490,7 @@ class _Match:
     # -- slots ---------------------------------------------------------------------------------------------------------
 
     def _slot(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
-        """Asks the kernel for what a slot needs, and returns how Spark makes the slot of it."""
+        """Requests from the kernel the parts of a slot, and returns how Spark makes the slot of them."""
         if wanted.distinct:
             return self._over_distinct(wanted)
         if wanted.kind in (SUM, AVERAGE):
@@ -532,7 +532,7 @@ class _Match:
         return total, None if wanted.kind == SUM else kind
 
     def _added(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
-        """A sum or an average. Spark says of which type it is; decimals are added up by Spark."""
+        """Computes a sum or an average. Spark determines its type; decimals are added up by Spark."""
         assert wanted.value is not None
         value, (total, average) = wanted.value, self._types_of_sums(wanted)
         if isinstance(total, T.DecimalType):
@@ -578,7 +578,7 @@ class _Match:
 
 
 def _slot_fields(spec: MatchSpec, kinds: Sequence[T.DataType]) -> list[T.StructField]:
-    """What the kernel gives for its slots, by the types of its columns."""
+    """Returns the fields that the kernel gives for its slots, by the types of its columns."""
     fields = []
     for place, slot in enumerate(spec.slots):
         kind: T.DataType = T.StringType() if slot.column == LABEL else kinds[slot.column]

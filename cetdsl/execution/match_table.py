@@ -227,7 +227,7 @@ class TableMatch:
             yield pa.array([], pa.list_(kind) if slot.kind == LIST else kind)
 
     def _told(self, rows: Sequence[Sequence[Any]]) -> tuple[MatchSpec, pa.RecordBatch]:
-        """What the kernel is told, and the rows as it reads them."""
+        """Returns the specification for the kernel, and the rows in its form."""
         match, columns, many = self._match, self._columns(rows), len(rows)
         arrays = self._words(columns, many)
         time = -1
@@ -340,7 +340,7 @@ def _micros(time: date | datetime) -> int:
 
 
 def _shifted(values: pa.Array, move: int) -> pa.Array:
-    """The values of other rows, so many behind each."""
+    """Returns the values of other rows, each ``move`` rows behind."""
     many = len(values)
     beyond = pa.nulls(min(abs(move), many), values.type)
     kept = values.slice(move) if move > 0 else values.slice(0, max(0, many + move))

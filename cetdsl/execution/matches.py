@@ -63,7 +63,7 @@ def find_matches(df: DataFrame, plan: FindMatches) -> Rows:
 
 
 def with_sorting(df: DataFrame, plan: Operator) -> Operator:
-    """Returns a plan of matches with who puts rows in order, which the types of terms tell."""
+    """Returns a plan of matches with the decision who puts rows in order, by the types of terms."""
     if not isinstance(plan, FindMatches):
         return plan.with_children(tuple(with_sorting(df, child) for child in plan.children))
     frame = EventFrame(df, plan.source, plan.compiled)
@@ -92,7 +92,7 @@ class _Matches:
             self.instant = f"struct({', '.join(map(column, self.order))})"
 
     def asked(self) -> tuple[DataFrame, ResolvedMatch, Arrows, Span | None, AskedSort]:
-        """What :func:`match_rows` is asked for."""
+        """Returns the arguments for :func:`match_rows`."""
         plan, source = self.plan, self.plan.source
         conditions = {number: self._tested(demand) for number, demand in enumerate(plan.demands)}
         tested = {number: Expression(sql, _NOWHERE) for number, sql in conditions.items() if sql}
@@ -134,7 +134,7 @@ class _Matches:
         return found.select(*keys, *window, "trend").toDF(*shown.names())
 
     def _clause(self) -> MatchClause:
-        """What a clause would say of the rows to show, their order, and where to go on."""
+        """Returns the clause for the rows to show, their order, and where to go on."""
         names = {self.numbers[name]: name for name in self.numbers}
         order = tuple(SortKey(Name(names[number], _NOWHERE), True, True) for number in self.order)
         to = next((SkipTo(words) for words, skip in SKIPS.items() if skip == self.plan.skip), SkipTo.PAST_LAST)
@@ -142,14 +142,14 @@ class _Matches:
         return MatchClause("", (), order, measures, Output.ONE_ROW, Skip(to), Concatenation(()), None, (), ())
 
     def _members(self, variable: int | None = None) -> tuple[bool, ...]:
-        """Of each demand whether its rows are bound, or bound to a variable."""
+        """Returns for each demand whether its rows are bound, or bound to a variable."""
         bound = [demand.bound for demand in self.plan.demands]
         return tuple(one is not None and variable in (None, one.variable) for one in bound)
 
     # -- what a row must satisfy ---------------------------------------------------------------------------------------
 
     def _tested(self, demand: Demand) -> str:
-        """What is seen of the row and its neighbours, as SQL; empty where any row will do."""
+        """Returns the conditions on the row and its neighbours, as SQL; empty where any row will do."""
         parts = [self._of_instant(demand.instant)]
         if demand.bound is not None:
             parts.append(self._is_of(demand.bound.variable))
@@ -176,7 +176,7 @@ class _Matches:
         return moved_name(self.moved.setdefault(Value(sql, move), len(self.moved)))
 
     def _depending(self, demand: Demand) -> Tree | None:
-        """What depends on more of the match than the row before."""
+        """Returns the conditions that depend on more of the match than the row before."""
         if demand.bound is None:
             return None if self._tested_alone(demand) else _all([_not(self._taken(option)) for option in demand.unless])
         parts = [] if self.is_strict else [self._of_neighbours(each, 1) for each in demand.bound.predicates]
@@ -330,7 +330,7 @@ def _any(parts: Sequence[Tree]) -> Tree:
 
 
 def _not(tree: Tree) -> Tree:
-    """Whether something does not hold, or cannot be told because of NULL."""
+    """Negates a condition, where one that is NULL counts as not holding."""
     return Operation("OR", (Operation("NOT", (tree,)), Operation("IS NULL", (tree,))))
 
 

@@ -19,7 +19,7 @@ HERE, LATER, EARLIER = 0, -1, 1
 
 @attrs.frozen
 class Meetings:
-    """Joins rows whose columns ``by`` are equal, NULL to NULL, and of which a span bounds how far they are apart.
+    """Joins rows whose columns ``by`` are equal, NULL to NULL, and whose distance in time is bounded by a span.
 
     ``length`` is that of the span, None where there is no bound. Events are structs whose field ``u`` is their time.
     """

@@ -34,7 +34,7 @@ def tallied(end: str, rows: str) -> Column:
 
 
 def keyed(end: str, bits: str) -> tuple[str, Column, Column]:
-    """Returns the name of an observation of keys, and what it tells: aggregates of rows with ``bits`` and an ``end``.
+    """Returns the name of an observation of keys, and its aggregates of rows with ``bits`` and an ``end``.
 
     It tells the bits that the hashes of keys set in a bitmap, in base 64, as the bits of several micro-batches together
     tell how many different keys these had, and ``until`` when some of the events are needed, in microseconds.

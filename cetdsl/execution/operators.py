@@ -19,7 +19,7 @@ from cetdsl.ir.operators import Operator
 
 @attrs.frozen
 class Rows:
-    """The rows that an operator gives, lazily, and what is known of the events that they come from.
+    """The rows that an operator gives, lazily, and facts about the events that they come from.
 
     ``types`` are those of the aggregated terms. ``told`` is the kernel's specification, with its rows as they really
     come; None where no kernel reads events. If ``shares`` > 0, so many tasks get all events of a key each.
@@ -33,7 +33,7 @@ class Rows:
 
     @property
     def spec(self) -> KernelSpec:
-        """What a kernel is told."""
+        """The specification for a kernel."""
         assert self.told is not None, "no kernel reads these events"
         return self.told
 

@@ -46,7 +46,7 @@ def require_worker_python(session: SparkSession) -> None:
 
 @lru_cache(maxsize=8)
 def _problem(command: str, environment: frozenset[tuple[str, str]]) -> str | None:
-    """Says why a command is no Python for workers; None if it is one."""
+    """Returns why a command is no Python for workers; None if it is one."""
     found = shutil.which(command)
     if found is None:
         return "there is no such program"

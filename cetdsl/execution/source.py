@@ -161,7 +161,7 @@ class EventFrame:
 
     @property
     def settled_order(self) -> list[str]:
-        """As :attr:`order`, and what else orders simultaneous events: variables and :meth:`fingerprint` ``i``."""
+        """The columns of :attr:`order`, then others for simultaneous events: variables, :meth:`fingerprint` ``i``."""
         return [*self.instant(), "i"]
 
     def keys(self) -> Terms:
@@ -214,7 +214,7 @@ class EventFrame:
         return combine(lambda a, b: a.bitwiseOR(b), found) if found else zero
 
     def words(self) -> list[Column]:
-        """The bits of the tests that hold of an event, so many of them in each column; what is NULL does not hold."""
+        """Returns columns of the bits of the tests that hold of an event, a word each; what is NULL does not hold."""
 
         def bit_of(place: int, test: Expr) -> Column:
             bit, zero = (F.lit(value).cast("bigint") for value in (1 << place, 0))
@@ -270,7 +270,7 @@ class EventFrame:
 
     @cached_property
     def encoding(self) -> Encoding:
-        """How time and variables are encoded.
+        """The encoding of time and variables.
 
         They are packed where there is room. Even for timestamps without a zone, whose number takes long to compute,
         packing takes less time than another column would.
@@ -287,7 +287,7 @@ class EventFrame:
 
     @property
     def _dictionary(self) -> tuple[int, ...]:
-        """The variables, as bits, of events of each kind; empty where one text alone does not tell an event's kind."""
+        """Returns the variables, as bits, of events of each kind; empty where one text alone does not set the kind."""
         rest, by_value = self._by_text
         if rest or len(by_value) != 1:
             return ()
@@ -423,7 +423,7 @@ class EventFrame:
         return self.type_of(expr.name) if isinstance(expr, Attribute) else None
 
     def _types_of(self, columns: list[Column]) -> list[T.DataType]:
-        """Returns the types of terms; Spark is asked once, which takes as long for one term as for a hundred."""
+        """Returns the types of terms; calls Spark once, which takes as long for one term as for a hundred."""
         if not columns:
             return []
         named = [column.alias(f"x{n}") for n, column in enumerate(columns)]
@@ -467,7 +467,7 @@ class EventFrame:
         return F.coalesce(inside, F.lit(0)).cast("bigint")
 
     def part_of_file(self) -> str | None:
-        """The number of the part of a file that holds a row; None where Spark cannot tell, as behind a join."""
+        """Returns the SQL for the part of a file that holds a row; None where there is none, as behind a join."""
         try:
             self.frame.select(F.expr(_PART_OF_FILE)).schema  # noqa: B018 - Connect analyses when asked for it
         except AnalysisException:

@@ -74,7 +74,7 @@ def gathered_parcels(
 
 
 def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: DataFrame, asked: object) -> str:
-    """Returns what tells kept events from those of another query, as a text."""
+    """Returns a text that distinguishes kept events from those of another query."""
     source, compiled = frame.source, frame.compiled
     keys = (*source.keys, *source.computed)
     meaning = repr(
@@ -129,7 +129,7 @@ def _whenever(grouped: DataFrame) -> DataFrame:
 
 
 def just_ended(trends: DataFrame, arrived: str) -> DataFrame:
-    """Returns the trends of which an event came in this micro-batch; a column of events says when each one ``arrived``.
+    """Returns the trends with an event of this micro-batch; a column of events says when each one ``arrived``.
 
     All trends so far of a key and time bucket are listed whenever an event comes to it.
     """

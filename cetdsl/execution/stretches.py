@@ -14,7 +14,7 @@ _OVERLAPS, _OTHER = "overlapping", "other_"  # OVERLAPS is a word of SQL's
 
 
 def told_of(keys: list[T.StructField], answers: T.StructType) -> T.StructType:
-    """Returns the schema of what is told of keys: whether their stretches overlap, the key, and else its answer."""
+    """Returns the schema of answers by key: whether its stretches overlap, the key, and else its answer."""
     return T.StructType([T.StructField(_OVERLAPS, T.BooleanType()), *keys, *answers.fields])
 
 

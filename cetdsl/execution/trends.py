@@ -60,7 +60,7 @@ class Shown:
 
     @property
     def internal(self) -> list[str]:
-        """Their internal names."""
+        """Returns their internal names."""
         return [f"g{n}" for n in range(len(self.keys))] + (["window"] if self.sliding else [])
 
     def names(self, *more: str) -> list[str]:
@@ -187,21 +187,21 @@ def show_trends(df: DataFrame, plan: ShowTrends) -> Rows:
 
 @runs(Limit)
 def limit_rows(df: DataFrame, plan: Limit) -> Rows:
-    """Gives so many rows of an answer."""
+    """Returns ``plan.count`` rows of an answer."""
     rows = execute(df, plan.child)
     return rows.now(rows.data.limit(plan.count))
 
 
 @runs(SampleTrends)
 def sample_trends(df: DataFrame, plan: SampleTrends) -> Rows:
-    """Gives so many rows of an answer: those with the smallest random keys."""
+    """Returns ``plan.size`` rows of an answer: those with the smallest random keys."""
     rows = execute(df, plan.child)
     return rows.now(rows.data.orderBy(F.rand(plan.seed)).limit(plan.size))
 
 
 @runs(SampleOfEach)
 def sample_of_each(df: DataFrame, plan: SampleOfEach) -> Rows:
-    """Gives so many rows of each key and window: those with the greatest random keys."""
+    """Returns ``plan.size`` rows of each key and window: those with the greatest random keys."""
     rows, shown = execute(df, plan.child), Shown.of(plan.source)
     data = rows.data.toDF(*shown.internal, "trend").withColumn("weight", F.rand(plan.seed))
     return rows.now(_first_of_each(data, shown.internal, plan).drop("weight").toDF(*shown.names()))
@@ -231,7 +231,7 @@ def _weighed(rows: Rows, plan: TopTrends) -> DataFrame:
 
 
 def _first_of_each(rows: DataFrame, places: list[str], plan: TopOfEach | SampleOfEach) -> DataFrame:
-    """Returns so many rows of each place, those of the greatest ``weight``, NULL being less than any.
+    """Returns ``plan.size`` rows of each place, those of the greatest ``weight``, NULL being less than any.
 
     A worker keeps so many of each task's rows, so that few are sent. No window function and no sort of Spark's is
     needed, as it has neither on a stream.

@@ -94,7 +94,7 @@ def _refuse_clashes(plan: ListTogether) -> None:
 
 
 def _limited(rows: DataFrame, limit: int | None, queries: int) -> DataFrame:
-    """At most so many rows of each of some queries; a task gives no more, but there may be several tasks."""
+    """Returns at most ``limit`` rows of each query; one task gives no more, but there may be several tasks."""
     if limit is None:
         return rows
     if queries == 1:
@@ -121,7 +121,7 @@ def detect_together(df: DataFrame, plan: DetectTogether) -> Rows:
 
 @runs(MeasureInstances)
 def measure_instances(df: DataFrame, plan: MeasureInstances) -> Rows:
-    """Gives how much work each vertex was, task by task."""
+    """Returns the work for each vertex, task by task."""
     rows = execute(df, plan.child)
     schema = T.StructType(
         [T.StructField(name, T.IntegerType() if kind == "int" else T.LongType()) for name, kind in WORK]

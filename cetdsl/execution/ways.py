@@ -44,7 +44,7 @@ def summed(rows: DataFrame, by: Sequence[str], number: str, ways: Column | None 
 
 
 def _added(less: Column, more: Column) -> Column:
-    """The logarithm of a sum, by logarithms of which the first may be NULL and is not the greater one."""
+    """Computes the logarithm of a sum, by logarithms; the first may be NULL and is not the greater one."""
     return F.coalesce(more + F.log1p(F.pow(F.lit(2.0), less - more)) / math.log(2), more)
 
 

@@ -27,7 +27,7 @@ from cetdsl.ir.stages import Pool, WorkloadSpec
 
 @attrs.frozen
 class Answered:
-    """Where the answer of one query lies among the rows of a pass: in those of its number, or in all for -1.
+    """The place of a query's answer among the rows of a pass: in those of its number, or in all for -1.
 
     ``groups`` and ``outputs`` are pairs of the name in the answer and the column of the rows.
     """
@@ -108,7 +108,7 @@ def merge_together(df: DataFrame, plan: MergeTogether) -> Rows:
 
 
 def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, StructType, StructType]:
-    """What the kernel must know to answer the queries of a pass, and the schemas of what it gives and of the answer."""
+    """Returns the specification for the queries of a pass, and the schemas of the kernel's rows and of the answer."""
     types, members = rows.types, plan.members
     specs = tuple(typed(member.spec, types) for member in members)
     finished = [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]

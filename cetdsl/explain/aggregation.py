@@ -27,7 +27,7 @@ def plan_view(plan: PlanData, levels: int | None = 2, most: int | None = 8) -> P
 
 
 class _Drawing:
-    """What is drawn so far."""
+    """Collects the nodes and edges of a drawing of a plan."""
 
     def __init__(self, plan: PlanData, levels: int | None, most: int | None) -> None:
         self._plan, self._levels, self._most = plan, levels, most

@@ -29,7 +29,7 @@ _STYLE = """
 
 
 def fragment_of(sections: Iterable[tuple[str, tuple[PlanView, ...]]]) -> str:
-    """What a notebook shows: titled sections of views."""
+    """Returns the HTML that a notebook shows: titled sections of views."""
     parts = [f'<div class="cetdsl"><style>{_STYLE}</style>']
     for name, views in sections:
         parts.append(f"<h2>{escape(name)}</h2>")
@@ -40,7 +40,7 @@ def fragment_of(sections: Iterable[tuple[str, tuple[PlanView, ...]]]) -> str:
 
 
 def _shown(view: PlanView) -> Iterator[str]:
-    """The facts of a view, and once what it shows: its own text, a picture, a tree that unfolds, or a list of nodes."""
+    """Yields the facts of a view, then its own text, a picture, a tree that unfolds, or a list of nodes."""
     picture = "" if view.text else svg_of(view)
     folds = view.folds and not picture
     text = facts_of(view) if picture or folds else text_of(view)

@@ -92,7 +92,7 @@ def _said(text: str, automata: tuple[PlanView, ...]) -> tuple[PlanView, ...]:
 
 
 def _automata(pattern: Pattern, predicates: Sequence[Expr] = ()) -> tuple[PlanView, ...]:
-    """The automaton of a pattern, or those of the sides of an AND; none of what is too large, or cannot be asked."""
+    """Returns the automaton of a pattern, or those of the sides of an AND; none if it is too large or has an error."""
     if len(list(events(pattern))) > MAX_DRAWN:
         return ()
     try:

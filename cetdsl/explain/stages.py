@@ -39,7 +39,7 @@ ON_REQUEST = ("trends", "complete", "matches", "survey")
 
 @attrs.frozen(repr=False)
 class Explanation:
-    """How a query is understood and run; prints as text.
+    """Explains how a query is understood and run; prints as text.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ _Made = TypeVar("_Made")
 
 
 class _Clock:
-    """How long stages take; it shows nothing if nothing is to be measured."""
+    """Measures how long stages take; it shows nothing if nothing is to be measured."""
 
     def __init__(self, seconds: Mapping[str, float] | None) -> None:
         self._seconds = None if seconds is None else dict(seconds)
@@ -202,7 +202,7 @@ def resolved_view(resolved: ResolvedQuery) -> PlanView:
 
 
 def events_facts(resolved: ResolvedQuery) -> tuple[tuple[str, str], ...]:
-    """How events are read from the columns of a DataFrame."""
+    """Returns facts on how events are read from the columns of a DataFrame."""
     unit = "whole ticks" if resolved.time_unit == "tick" else "microseconds"
     ties = ", ".join(map(quote_name, resolved.tie_break))
     read = set(resolved.columns)
@@ -250,7 +250,7 @@ _REMARKS = {
 
 
 def survey_view(numbers: Mapping[str, Any]) -> PlanView:
-    """What the graphs of all groups and windows hold, and what listing their trends takes."""
+    """Shows the sizes of the graphs of all groups and windows, and the work of listing their trends."""
     shown = {name: _shown_number(value) for name, value in numbers.items() if value is not None}
     return PlanView("survey", facts=tuple((name, f"{text}{_REMARKS.get(name, '')}") for name, text in shown.items()))
 
@@ -262,7 +262,7 @@ def _shown_number(value: float | list[str]) -> str:
 
 
 def spark_view(dataframe: DataFrame) -> PlanView:
-    """What Spark itself says of the answer's DataFrame.
+    """Shows Spark's own explanation of the answer's DataFrame.
 
     Its public API only prints, in classic Spark and in Connect; what it prints is caught.
     """

@@ -138,7 +138,7 @@ class _State:
         return max(52.0, width_of(self.node.label) + 28)
 
     def reach(self, below: bool) -> float:
-        """How far the state and its loop reach up or down from its centre."""
+        """Returns how far the state and its loop reach up or down from its centre."""
         if self.loop is None or self.loop_below != below:
             return _STATE_HEIGHT / 2
         return _STATE_HEIGHT / 2 + _LOOP + len(self.loop.splitlines()) * _LINE

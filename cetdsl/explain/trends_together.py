@@ -32,7 +32,7 @@ def explain_trends_together(
 
 
 def _work_view(together: DetectTogether, work: Mapping[int, Mapping[str, int]]) -> PlanView:
-    """What was built of each vertex, over all tasks: those of most instances, with what they are made of."""
+    """Shows the instances built of each vertex, over all tasks: the vertices of most instances, with their parts."""
     vertices = together.vertices
     none = {"built": 0, "shared": 0, "avoided": 0, "not_kept": 0}
     found = {number: {**none, **work.get(number, {})} for number in range(len(vertices))}

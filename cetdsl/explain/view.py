@@ -35,7 +35,7 @@ class ViewEdge:
 
 @attrs.frozen
 class PlanView:
-    """A titled graph with facts beside it, which are names and values of what else is worth knowing.
+    """A titled graph with facts beside it, as names and values.
 
     ``text`` says in words the same as the graph, where there is something better than a list of its nodes. A tree that
     ``folds`` is shown by a web page with all nodes folded, if it is too large for a picture.

@@ -36,7 +36,7 @@ def explain_workload(
 
 
 def _waits_of(plan: Operator) -> tuple[tuple[str, str], ...]:
-    """Says of a stream which windows are answered, and for what their answers wait."""
+    """Describes for a stream which windows are answered, and for what their answers wait."""
     scans = (one for one in plan.walk() if isinstance(one, Scan) and one.source.is_stream)
     return tuple(dict.fromkeys(fact for scan in scans for fact in scan.facts()))
 
@@ -52,7 +52,7 @@ def _sides_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> dic
 
 
 def _sharing_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> tuple[tuple[str, str], ...]:
-    """Says of each query whether it may share, with whom, or why not."""
+    """Describes for each query whether it may share, with whom, or why not."""
     said = {}
     for one in plan.alone:
         waits = (f"; {name} {text}" for name, text in _waits_of(one.plan) if name == "waits")
@@ -78,7 +78,7 @@ def _with_others(names: Sequence[str], what: str, forbidden: bool) -> dict[str, 
 
 
 def _metrics_view(metrics: Mapping[str, Any]) -> PlanView:
-    """What a set of queries did, over all tasks."""
+    """Shows the metrics of a set of queries, over all tasks."""
     apart = {name: reason for one in metrics["apart"] for name, reason in one.items()}
     deciding = metrics["deciding"] / metrics["seconds"] if metrics["seconds"] else 0.0
     facts = [
@@ -98,7 +98,7 @@ def _metrics_view(metrics: Mapping[str, Any]) -> PlanView:
 
 
 def _bursts_of(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Says of each query how many of the bursts of its Kleene patterns it shared, over all tasks."""
+    """Describes for each query how many of the bursts of its Kleene patterns it shared, over all tasks."""
     together, alone = Counter[str](), Counter[str]()
     for total, name in ((together, "together"), (alone, "alone")):
         for of_task in metrics[name]:

@@ -20,7 +20,7 @@ from cetdsl.sharing.aggregation.worth import worth_keeping
 
 @attrs.frozen(slots=False)
 class AggregationPlan(PlanData):
-    """Which sub-patterns the queries of a workload share, and which sub-patterns these share again.
+    """The sub-patterns that the queries of a workload share, and those that these sub-patterns share in turn.
 
     Made by :func:`aggregation_plan`. It never changes: what adds or removes a query gives another plan.
 

@@ -58,7 +58,7 @@ _LENGTHS, _ROUNDS, _FEW = 16, 4, 1000
 
 @attrs.frozen
 class VariableFinding:
-    """How many events a variable can bind, and why none, if there is none."""
+    """The number of events that a variable can bind, and the reason if there are none."""
 
     variable: str
     condition: str
@@ -68,7 +68,7 @@ class VariableFinding:
 
 @attrs.frozen
 class StepFinding:
-    """How many trends a beginning of the pattern has; None if they were not counted."""
+    """The number of trends of a beginning of the pattern; None if they were not counted."""
 
     step: str
     trends: float | None
@@ -76,7 +76,7 @@ class StepFinding:
 
 @attrs.frozen
 class DemandFinding:
-    """How many trends there are with this demand alone, with it and those before it, and with all others but it."""
+    """The numbers of trends with this demand alone, with it and those before it, and with all demands but it."""
 
     demand: str
     kind: str
@@ -87,7 +87,7 @@ class DemandFinding:
 
 @attrs.frozen(repr=False, eq=False)
 class Diagnosis:
-    """Why a query has no trend, or how many each of its demands costs; made by :meth:`PatternFrame.diagnose`.
+    """Explains why a query has no trend, or what each demand costs; made by :meth:`PatternFrame.diagnose`.
 
     It prints as text, and a notebook shows it as HTML.
 
@@ -122,13 +122,13 @@ class Diagnosis:
 
     @property
     def variables(self) -> DataFrame:
-        """Per variable: its ``condition``, the ``events`` that meet it, and ``why`` there is none."""
+        """The variables, each with its ``condition``, the ``events`` that meet it, and ``why`` there is none."""
         rows = [attrs.astuple(one) for one in self._variables]
         return self._asking.table(rows, "variable string, condition string, events bigint, why string")
 
     @property
     def steps(self) -> DataFrame:
-        """The beginnings of the pattern, and the number of ``trends`` of each, with all that is asked of its variables.
+        """The beginnings of the pattern with the number of ``trends`` of each, under all conditions on its variables.
 
         Of an OR or AND they are its sides.
         """
@@ -137,7 +137,7 @@ class Diagnosis:
 
     @property
     def demands(self) -> DataFrame:
-        """What each demand of the query costs, as numbers of trends.
+        """The numbers of trends with and without each demand of the query.
 
         ``alone`` counts trends of the pattern and its keys with this demand only, ``together`` with this one and all
         above it, and ``without`` with all demands but this one. NULL stands for what was not counted.
@@ -166,7 +166,7 @@ class Diagnosis:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """All that was found, as views, which can be written as text and as HTML."""
+        """The whole diagnosis as views, which can be written as text and as HTML."""
         tables: list[tuple[str, Sequence[str], Sequence[Sequence[Any]]]] = [
             (
                 "events of each variable",
@@ -229,12 +229,12 @@ class _Test:
 
     @property
     def columns(self) -> list[Attribute]:
-        """The columns that the condition speaks of."""
+        """The columns that the condition refers to."""
         return list(dict.fromkeys(attributes(self.condition)))
 
     @property
     def anywhere(self) -> Measure:
-        """In how many rows the condition holds, whether those before it hold or not."""
+        """Counts the rows in which the condition holds, whether those before it hold or not."""
         return Measure(HOLDS, self.condition)
 
     def of(self, what: str, column: Attribute) -> Measure:
@@ -243,7 +243,7 @@ class _Test:
 
 
 class _Diagnosing:
-    """One diagnosis, which first looks at single events, then at trends."""
+    """Carries out one diagnosis: first looks at single events, then at trends."""
 
     def __init__(self, df: DataFrame, query: Query, binding: Binding, sample: int) -> None:
         self.df, self.query, self.binding, self.sample = df, query, binding, sample
@@ -257,7 +257,7 @@ class _Diagnosing:
     # Single events
 
     def _tests(self, event: Event) -> list[_Test]:
-        """What is asked of the events of a variable, one after the other."""
+        """Returns the conditions on the events of a variable, in order."""
         parts = [] if event.condition is None else conjuncts(event.condition)
         parts += [part for part in self.resolved.query.where if _is_local(part, event.variable)]
         return [_Test(event.variable, part, tuple(parts[:place])) for place, part in enumerate(parts)]
@@ -280,7 +280,7 @@ class _Diagnosing:
         return category(self.resolved.schema.type_of(column.name)) in ("number", "instant")
 
     def _elsewhere(self, column: str, text: str) -> list[Expr]:
-        """The same text sought in other columns."""
+        """Returns conditions that compare the same text with other columns."""
         fields = [field for field in self.resolved.schema.fields if field.type == "string" and field.name != column]
         names = [name for name in dict.fromkeys(f.name for f in fields) if self.resolved.schema.type_of(name)]
         return [Binary("=", Attribute(None, name), Literal(text)) for name in names[:_COLUMNS]]
@@ -291,7 +291,7 @@ class _Diagnosing:
         return [part for part in self.resolved.query.where if part not in local]
 
     def _null_of(self, column: Attribute) -> Measure:
-        """How often a column is NULL in the events that its variable can bind."""
+        """Counts the events that the column's variable can bind in which the column is NULL."""
         own = tuple(test.condition for test in self._tests_of(column))
         return Measure(NULL, Attribute(None, column.name), own)
 
@@ -412,7 +412,7 @@ class _Diagnosing:
         )
 
     def _asked_of(self, variable: str) -> list[Expr]:
-        """What the query, as it was written, asks of the events of a variable by themselves."""
+        """Returns the conditions of the query, as it was written, on single events of a variable."""
         parts = (part for whole in self.query.where for part in conjuncts(whole))
         return [part for part in parts if _is_local(part, variable)]
 
@@ -422,7 +422,7 @@ class _Diagnosing:
         return self.df if rows <= self.sample else self.census.sampled(self.keys, self.sample / rows)
 
     def _read(self, asking: _Asking) -> tuple[int, list[str]]:
-        """How many events trends are counted over, and what there is to say of them."""
+        """Returns the number of events that trends are counted over, and notes on these events."""
         notes = []
         totals = self.totals
         if totals.no_time:
@@ -444,7 +444,7 @@ class _Diagnosing:
         lacking: Mapping[Demand, Query],
         told: Sequence[DemandFinding],
     ) -> tuple[list[str], list[tuple[str, Query]]]:
-        """Why there is no trend, and the queries whose trends are the closest misses, with what they miss."""
+        """Returns the reasons for there being no trend, and the queries of the closest misses, with what they miss."""
         counts = asking.counts
         if not self.totals.rows:
             return ["There are no events."], []
@@ -470,7 +470,7 @@ class _Diagnosing:
         return causes or [self._where_it_ends(asking, told)], misses
 
     def _always_null(self, part: Expr) -> list[str]:
-        """Why a predicate holds in no trend, if it compares a column that is NULL in all events that it may be of."""
+        """Returns why a predicate never holds, if a column that it compares is NULL in all events it may refer to."""
         pattern = self.resolved.query.pattern
         for column in _compared(part):
             # Where a trend may bind no such event, or has no neighbour, the predicate holds: nothing is compared.
@@ -524,7 +524,7 @@ class _Diagnosing:
 
 
 class _Asking:
-    """Asks the events that trends are counted over."""
+    """Runs queries on the events that trends are counted over."""
 
     def __init__(self, df: DataFrame, census: Census, counts: VariantCounts, resolved: ResolvedQuery) -> None:
         self.df, self.census, self.counts, self.resolved = df, census, counts, resolved
@@ -533,7 +533,7 @@ class _Asking:
         return self.df.sparkSession.createDataFrame(list(rows), columns)
 
     def trends(self, query: Query, limit: int, columns: Sequence[str] = ()) -> DataFrame:
-        """So many trends of a query, each with what it lasts; events have these columns and the time."""
+        """Lists ``limit`` trends of a query, each with its duration; events have these columns and the time."""
         resolved = self.counts.resolved(query)
         assert resolved is not None, "its trends have been counted"
         shown = tuple(dict.fromkeys((*columns, resolved.time.name)))
@@ -558,7 +558,7 @@ class _Asking:
         return names if columns is not None or len(folded) == len(names) else self.resolved.columns
 
     def shortest(self, query: Query, length: Span, slides: bool, totals: Totals) -> tuple[int, bool, Query] | None:
-        """What the shortest trend of a query without a window lasts.
+        """Finds the duration of the shortest trend of a query without a window.
 
         Trends are counted for several lengths at a time, and listed where few are left. The answer is what the shortest
         trend lasts, whether that is exact and no upper bound, and a query for the shortest trends. None: they cannot be
@@ -626,7 +626,7 @@ def _closest(text: str, values: Sequence[str]) -> str | None:
 
 
 def _counted(count: int, what: str) -> str:
-    """How many there are of something.
+    """Returns a number with the name of the things counted.
 
     Examples
     --------
@@ -641,7 +641,7 @@ def _all(count: int, what: str) -> str:
 
 
 def _compared(predicate: Expr) -> list[Attribute]:
-    """The columns of events by themselves of which one that is NULL keeps a predicate from holding.
+    """Returns the columns of single events that keep a predicate from holding if any one of them is NULL.
 
     They stand in sums and products on either side of a comparison: functions may make something of NULL, and other
     parts of an OR may hold.

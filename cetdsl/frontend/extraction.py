@@ -16,7 +16,7 @@ def given_extraction(
     cost_model: str = "exact",
     anchors: int | None = None,
 ) -> Extraction:
-    """Checks what ``complete_trends`` is told about the work.
+    """Checks the arguments of ``complete_trends`` that control the work.
 
     Raises
     ------

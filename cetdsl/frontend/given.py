@@ -41,26 +41,26 @@ def check_emit(emit: str, what: str, early: str) -> None:
 
 
 def whole(name: str, number: int | None) -> int | None:
-    """Refuse what is no number of trends."""
+    """Refuse values that are no number of trends."""
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
         raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}")
     return None if number is None else _below_limit(name, number)
 
 
 def positive(name: str, number: int) -> int:
-    """Refuse what is no number of trends, or 0."""
+    """Refuse values that are no number of trends, or 0."""
     return _below_limit(name, at_least_one(name, number, "trends"))
 
 
 def at_least_one(name: str, number: object, what: str, hint: str | None = None) -> int:
-    """Refuse what is no number of something, or less than 1."""
+    """Refuse values that are no number of something, or less than 1."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InvalidNode(f"{name} must be a number of {what}, at least 1, not {shown(number)}", hint=hint)
     return number
 
 
 def _below_limit(name: str, number: int) -> int:
-    """Spark counts the rows that it is to keep in 32 bits."""
+    """Refuse numbers beyond the 32 bits in which Spark counts the rows that it keeps."""
     if number >= 2**31:
         raise InvalidNode(f"{name} is below 2^31, not {shown(number)}", hint="leave it out to get all trends")
     return number

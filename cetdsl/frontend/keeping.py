@@ -24,7 +24,7 @@ _LOG = logging.getLogger("cetdsl.streams")
 
 
 def asked_state(df: DataFrame, state: str | None, *, whole: bool = False) -> AskedState:
-    """Returns what is asked for, of a stream, and what Spark lacks for it; nothing is asked of a batch.
+    """Returns the state that is requested for a stream, and what Spark lacks for it; nothing is requested for a batch.
 
     If the events are to be kept ``whole``, each of them is to be kept once. The log tells of a session that would cut
     state into far more shares than it has tasks for.

@@ -805,7 +805,7 @@ def seq(*parts: object) -> PatternTerm:
 
 
 def any_of(*parts: object) -> PatternTerm:
-    """Makes a pattern of which one part matches: ``A | B``.
+    """Makes a pattern that matches where one of its parts does: ``A | B``.
 
     Parameters
     ----------
@@ -830,7 +830,7 @@ def any_of(*parts: object) -> PatternTerm:
 
 
 def all_of(*parts: object) -> PatternTerm:
-    """Makes a pattern of which all parts match, in any order of time: ``A & B``.
+    """Makes a pattern that matches where all its parts do, in any order of time: ``A & B``.
 
     Parameters
     ----------

@@ -428,7 +428,7 @@ class PatternFrame:
         return listed.withColumn("trend", narrowed(columns))
 
     def _layout(self, form: str, times: bool, columns: Sequence[str] | None) -> Layout:
-        """Returns the shape in which trends are asked for, checked."""
+        """Checks and returns the shape in which trends are requested."""
         return given_layout(form, times, self._query.pattern, self._columns(columns), source_of(self._rewritten))
 
     def _detection(self, plan: object, statistics: object, adaptation: object, algorithm: object = "auto") -> Detection:

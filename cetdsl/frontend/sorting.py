@@ -16,7 +16,7 @@ _SORT, _MEMORY = "cetdsl.sort", "cetdsl.sort.memory"
 def asked_sort(
     session: SparkSession, sort: str | None, memory: str | int | None, sorters: Sequence[str] = SORTERS
 ) -> AskedSort:
-    """Returns what is asked for; what neither an argument nor a setting says is as usual.
+    """Returns the sorter and memory that are requested, from arguments, settings or defaults, in this order.
 
     An argument is one of ``sorters``; a setting is for all that is asked, and may be one that only others know.
     """

@@ -71,14 +71,14 @@ def register(spark: SparkSession, name: str = "cet") -> None:
 
 @dataclass
 class MatchAnalysis(AnalyzeResult):
-    """What is known of a call: the columns of its table, as JSON, and the clause."""
+    """The analysis of a call: the columns of its table, as JSON, and the clause."""
 
     columns: str = ""
     clause: str = ""
 
 
 class MatchTable:
-    """What Spark makes one of for each partition; see :mod:`cetdsl.execution.match_table`, which workers load."""
+    """Matches the rows of one partition; see :mod:`cetdsl.execution.match_table`, which workers load."""
 
     def __init__(self, analyzed: MatchAnalysis) -> None:
         self._match = _match_of(analyzed.columns, analyzed.clause)
@@ -86,7 +86,7 @@ class MatchTable:
 
     @staticmethod
     def analyze(first: AnalyzeArgument, second: AnalyzeArgument) -> AnalyzeResult:
-        """Says which columns a call gives, and how it wants its rows; the table may be either argument."""
+        """Returns the columns that a call gives, and how it needs its rows; the table may be either argument."""
         table, clause = (first, second) if first.isTable else (second, first)
         if not isinstance(table.dataType, StructType) or not table.isTable:
             raise InvalidNode("no argument is a table", hint=f"write {_CALL}")
@@ -114,7 +114,7 @@ class MatchTable:
         self._rows.append(row)
 
     def terminate(self) -> Iterator[tuple[Any, ...]]:
-        """Gives the matches of the partition."""
+        """Yields the matches of the partition."""
         yield from self._match.answer(self._rows)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import CetdslError
 from cetdsl.execution.census import Census, totals_of
-from cetdsl.execution.compat import function_names
+from cetdsl.execution.compat import condition_of, function_names
 from cetdsl.execution.workload import union_of_answers, workload_rows
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import SCAN, index_of_edge
@@ -66,7 +66,7 @@ class VariantCounts:
         self._most: dict[tuple[str, ...], int] = {}
 
     def __getitem__(self, variant: Query) -> float | None:
-        """The number of a variant that :meth:`count` was told of; infinity stands for what is beyond doubles."""
+        """Returns the number of trends of a variant given to :meth:`count` before; infinity if it is beyond doubles."""
         return self._known[_counting(variant)]
 
     def count(self, variants: Iterable[Query]) -> None:
@@ -99,7 +99,7 @@ class VariantCounts:
         return any(asked <= own and binds_at_least_one(query.pattern, name) for name, asked in self._unbound.items())
 
     def resolved(self, query: Query) -> ResolvedQuery | None:
-        """The rewritten query, None if it says nothing that can be asked."""
+        """Returns the rewritten query; None if it is invalid."""
         try:
             return rewrite(analyse(query, self._schema, self._binding, known_functions=function_names()))[0]
         except CetdslError:
@@ -111,16 +111,17 @@ class VariantCounts:
         names = {f"q{number}": query for number, query in enumerate(queries)}
         try:
             totals = self._totals(names, queries)
-        except (CetdslError, PySparkException):
-            # One that lacks a guard divides by zero, say, or has a key that is too large for a task.
-            if list(queries) == [_counting(self._query)]:
+        except (CetdslError, PySparkException) as error:
+            # One that lacks a guard divides by zero, say, or has a key that is too large for a task. No other query
+            # fares better where the session was stopped.
+            if list(queries) == [_counting(self._query)] or "SESSION" in condition_of(error):
                 raise
             self._ask_in_halves(queries)
             return
         self._known.update((query, totals.get(name, 0.0)) for name, query in names.items())
 
     def _ask_in_halves(self, queries: dict[Query, ResolvedQuery]) -> None:
-        """Asks queries in smaller sets, as one of them cannot be answered; alone, that is not counted."""
+        """Runs queries in smaller sets, as one of them cannot be answered; alone, that one is not counted."""
         items = list(queries.items())
         middle = len(items) // 2
         for half in (items[:middle], items[middle:]) if middle else ():

@@ -106,7 +106,7 @@ def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
 
 @attrs.frozen
 class MicroBatch:
-    """What Spark tells of a micro-batch, how many ``late`` events it dropped, and how many are ``live`` behind it.
+    """A micro-batch: Spark's progress, and the numbers of ``late`` events that it dropped and ``live`` ones after it.
 
     Both count an event once for each window. Those alive are of the micro-batches that have been seen, and so are their
     ``keys``, of which there are at most so many, about; None where Spark looks at each event in state.
@@ -119,7 +119,7 @@ class MicroBatch:
 
 
 def micro_batches(query: StreamingQuery | ConnectQuery, every: float) -> Iterator[MicroBatch]:
-    """Yields what is known of each micro-batch of a stream, until the stream ends; raises what it fails with."""
+    """Yields each micro-batch of a stream with its numbers, until the stream ends; raises the error that ends it."""
     last, ended, failure, windows = -1, False, None, _OpenWindows()
     while not ended:
         try:
@@ -187,7 +187,7 @@ def keys_of(bitmaps: Iterable[int]) -> int:
 
 
 def _observed(progress: Progress, what: str) -> Iterator[Mapping[str, Any]]:
-    """Yields what all observations tell whose names begin so."""
+    """Yields the fields of all observations whose names begin with ``what``."""
     for name, row in (progress["observedMetrics"] or {}).items():
         if name.startswith(what):
             yield observed_fields(row)
@@ -221,7 +221,7 @@ def _total(progress: Progress, name: str) -> int:
 
 
 def _is_after(progress: Progress, last: int) -> bool:
-    """Whether a micro-batch is told that comes after the last one; an idle stream tells others from time to time."""
+    """Whether progress is of a new micro-batch; an idle stream reports others from time to time."""
     return progress["batchId"] > last and "addBatch" in progress["durationMs"]
 
 

@@ -191,7 +191,7 @@ class Workload:
 
     @property
     def _returns(self) -> bool:
-        """Whether some query asks for aggregates."""
+        """Whether some query returns aggregates."""
         return any(query.returning for query in self._queries.values())
 
     def _plan(self, number: str) -> AnswerTogether:
@@ -312,7 +312,7 @@ class Workload:
         return self._listed(limit, columns, self._shared(plan, deadline, statistics, sharing), algorithm).union()
 
     def _check_emit(self, emit: str, what: str, early: str) -> None:
-        """Raises StreamingNotSupported if answers of a stream are asked for before they are final.
+        """Raises StreamingNotSupported if answers of a stream are requested before they are final.
 
         State holds the events of a key for the windows of all queries together. Spark tells that the events of a key
         have changed, and not for which queries.
@@ -460,7 +460,7 @@ class Workload:
             self._persisted.pop().unpersist()
 
     def _asks_for(self, what: str | None) -> str:
-        """Returns the kind of answer that is asked for: as given, or trends if no query has a RETURN list."""
+        """Returns the kind of answer that is requested: as given, or trends if no query has a RETURN list."""
         if what is None:
             return "aggregates" if self._returns else "trends"
         check_choice("answer", what, _ASKED)

@@ -22,7 +22,7 @@ MOST_WAYS = 256
 
 @attrs.frozen
 class Between:
-    """What must hold between two neighbouring events, as on an :class:`~cetdsl.ir.machine.Edge`."""
+    """The conditions on two neighbouring events, as on an :class:`~cetdsl.ir.machine.Edge`."""
 
     comparisons: tuple[Comparison, ...] = ()
     listed: tuple[int, ...] = ()
@@ -75,7 +75,7 @@ class Branch:
 
     @property
     def ordered(self) -> frozenset[tuple[int, int]]:
-        """The pairs of slots of which all events of the one come before all of the other."""
+        """The pairs of slots (a, b) where all events of a come before all of b."""
         return frozenset(pair for sequence in self.sequences for pair in combinations(sequence, 2))
 
 
@@ -248,7 +248,7 @@ def _union(one: Branch, other: Branch) -> Branch | None:
 
 @attrs.frozen
 class Adapting:
-    """How the plan of a branch changes while its events are read.
+    """Describes how the plan of a branch changes while its events are read.
 
     ``statistics`` is what is known before, and ``unit`` the length of a unit of its rates, in the unit of times. A plan
     may change after each slice of so many events of a key (None: by default), and goes by what was seen in the last

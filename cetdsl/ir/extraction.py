@@ -12,7 +12,7 @@ COST_MODELS = ("exact", "worst-case")
 
 @attrs.frozen
 class Extraction:
-    """How trends are extracted, by an ``algorithm``.
+    """The ``algorithm`` by which trends are extracted, and its options.
 
     This is ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"``, ``"anchors"``, ``"balanced"``, ``"joins"`` or
     ``"definition"``. ``memory`` is bytes for partial trends (None: no limit), and for the graph where a query is asked.

@@ -33,7 +33,7 @@ class AskedState:
 
     @property
     def why_slow(self) -> str | None:
-        """Why so many shares take long; None if they are not too many."""
+        """The reason why ``shares`` states take long; None if they are not too many."""
         if self.shares <= SHARES_MOST * self.at_once:
             return None
         tasks = "one task" if self.at_once == 1 else f"{self.at_once} tasks"
@@ -41,7 +41,7 @@ class AskedState:
 
     @property
     def advice(self) -> str:
-        """What to write for fewer shares."""
+        """Advice on how to get fewer shares."""
         shares = SHARES_ADVISED * self.at_once
         return f"{set_shares(shares)} before the stream is asked, and a new checkpoint"
 

@@ -20,7 +20,7 @@ NOT_NEIGHBOURS = "a pairwise predicate relates events that are no neighbours"
 
 @attrs.frozen
 class KernelQuery:
-    """What is looked for among the events of a key, in numbers.
+    """The part of a query that a kernel evaluates over the events of a key, in numbers.
 
     ``pivot`` is a variable that is bound to one event of every trend, -1: none. The kernel takes each of its events in
     turn, so that the predicates in ``pairs`` compare with a fixed one: all of them where trends are counted, some where
@@ -39,12 +39,12 @@ class KernelQuery:
 
     @property
     def looks_back(self) -> bool:
-        """Whether, with a span, events before the first one of a trend tell whether it is an answer."""
+        """Whether, with a span, events before the first one of a trend decide whether it is an answer."""
         return bool(self.negations) or self.shadows is not None
 
     @property
     def why_not_one_graph(self) -> str | None:
-        """Why no one graph of events has the trends as its paths from sources to sinks; None: one has."""
+        """The reason why no single graph of events has the trends as its paths from sources to sinks; None: one has."""
         if self.pairs:
             return NOT_NEIGHBOURS
         if self.shadows is not None:
@@ -53,7 +53,7 @@ class KernelQuery:
 
     @property
     def why_not_joined(self) -> str | None:
-        """Why Spark's joins cannot take a graph of which no task may hold anything; None: they can."""
+        """The reason why Spark's joins cannot take a graph of which no task may hold anything; None: they can."""
         if reason := self.why_not_one_graph:
             return reason
         if self.negations:
@@ -80,7 +80,7 @@ class KernelQuery:
 
 @attrs.frozen
 class Answer:
-    """What the answer of a query consists of.
+    """The contents of the answer of a query.
 
     The first ``groups`` key columns are output. Where the answer is ``exact``, counts and sums of whole numbers are
     kept as whole numbers. ``partial`` results are added up elsewhere. With ``zeros``, groups and windows of which there
@@ -98,18 +98,18 @@ class Answer:
 
 @attrs.frozen
 class KernelSpec:
-    """All that a worker must know to answer a query over its sorted events."""
+    """The specification by which a worker answers a query over its sorted events."""
 
     query: KernelQuery
     layout: RowLayout
     answer: Answer = attrs.field(factory=Answer)
 
     def with_query(self, **changes: Any) -> KernelSpec:
-        """Returns the same over these rows, with changes to what is looked for."""
+        """Returns a copy for the same rows, with changes to the query."""
         return attrs.evolve(self, query=attrs.evolve(self.query, **changes))
 
     def with_answer(self, **changes: Any) -> KernelSpec:
-        """Returns the same query over these rows, with changes to what is answered."""
+        """Returns a copy for the same rows and query, with changes to the answer."""
         return attrs.evolve(self, answer=attrs.evolve(self.answer, **changes))
 
 

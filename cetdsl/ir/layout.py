@@ -33,7 +33,7 @@ _ORDER = (*_OF_ANSWERS, *_OF_EVENTS, *_OF_KERNELS, NUMBERS, NAMES, TREND)
 
 
 def numbered(role: str, count: int) -> tuple[str, ...]:
-    """The names of so many columns of a role.
+    """Returns the names of ``count`` columns of a role.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def numbered(role: str, count: int) -> tuple[str, ...]:
 
 @attrs.frozen
 class Encoding:
-    """How the time of an event and the variables that it may be bound to are put into columns.
+    """The encoding of an event's time, and of the variables that it may be bound to, in columns.
 
     By default both have columns of their own, and the variables are bits of a whole number. If ``bits`` > 0, there is
     no column of variables: the time column holds ``time * 2**bits`` plus the variables. If there is a ``dictionary``, a
@@ -72,7 +72,7 @@ class OfTime:
 
 @attrs.frozen
 class OfVariable:
-    """A column of the event that holds the text which the condition of its variable asks for."""
+    """The column of the event that holds the text which the condition of its variable requires."""
 
     texts: tuple[str, ...]
 
@@ -83,7 +83,7 @@ EventColumn = InColumn | OfTime | OfVariable
 
 @attrs.frozen
 class RunSpec:
-    """How events are put into sorted runs: ``keys`` key columns, then the time and other numbers, as NumPy types."""
+    """The layout of sorted runs: ``keys`` key columns, then the time and other numbers, as NumPy types."""
 
     keys: int
     columns: tuple[str, ...]
@@ -128,7 +128,7 @@ class RowLayout:
     def of(
         cls, keys: int, time: str, time_type: str, ties: int = 0, codes: int = 0, lists: int = 0, bucketed: bool = False
     ) -> RowLayout:
-        """Makes the layout that a query demands: so many columns of each role, time and variables apart, no values."""
+        """Makes a query's layout: the given numbers of columns of each role, time and variables apart, no values."""
         single = (TIME, MASK, *([BUCKET] if bucketed else ()), *([POSITION] if lists else ()))
         several = numbered(KEY, keys) + numbered(TIE, ties) + numbered(CODE, codes) + numbered(LIST, lists)
         return cls((*single, *several), time, time_type)
@@ -181,7 +181,7 @@ class RowLayout:
 
 
 def of_pool(events: RowLayout, pooled: int) -> RowLayout:
-    """Makes the layout of rows with the answers of several queries, for which these share so many columns."""
+    """Makes the layout of rows with the answers of several queries that share ``pooled`` columns."""
     columns = (QUERY, *events.all_of(KEY), START, WINDOW, METRICS, *numbered(POOLED, pooled))
     return RowLayout(columns, events.time, events.time_type)
 

@@ -73,7 +73,7 @@ def columns_of_policy(machine: Machine) -> int:
 
 
 def comparisons_of_policy(machine: Machine, columns: int) -> dict[int, Comparison]:
-    """Returns, by state, what a policy asks of an event and the one bound next; ``columns`` is that of the instants."""
+    """Returns the comparison, by state, of an event with the next one by a policy; ``columns``: that of instants."""
     if machine.matching == ANY:
         return {}
     if machine.matching == NEXT:

@@ -111,5 +111,5 @@ class Negation:
 
     @property
     def looks_at_trend(self) -> bool:
-        """Whether it depends on the events of the trend what it forbids."""
+        """Whether the matches that it forbids depend on the events of the trend."""
         return bool(self.correlated) or self.deferred

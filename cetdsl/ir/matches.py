@@ -24,7 +24,7 @@ class Option:
 
 @attrs.frozen
 class Demand:
-    """What a row must satisfy to stand at some places of a match.
+    """The conditions that a row must satisfy to stand at some places of a match.
 
     It is ``bound`` in this way, or else it is skipped, where it must satisfy none of ``unless``.
     """

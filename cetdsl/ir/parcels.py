@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen
 class BucketsOfTime:
-    """Which time buckets need an event: those that begin at multiples of ``cut`` and need it.
+    """The time buckets that need an event, of those that begin at multiples of ``cut``.
 
     A bucket needs the events from ``begin`` until ``end``, counted from its start, all in microseconds. The time is in
     the column at ``time``, times ``2**bits``, in a ``unit`` of so many microseconds.
@@ -21,13 +21,13 @@ class BucketsOfTime:
     unit: int = 1
 
     def closes(self, bucket: int) -> int:
-        """When a bucket is closed, in microseconds: nothing that it needs comes later."""
+        """Returns when a bucket is closed, in microseconds: nothing that it needs comes later."""
         return bucket * self.cut + self.end
 
 
 @attrs.frozen
 class ParcelSpec:
-    """How a worker packs events.
+    """Describes how a worker packs events.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Arrows:
 
 @attrs.frozen
 class Slot:
-    """Something of a match that its measures are computed from.
+    """A value of a match that its measures are computed from.
 
     ``members`` says of each variable whether its rows are asked for, and ``running`` whether only those up to the row
     that is shown are. By ``kind``: ``row`` is the value at the first or the last of these rows, or ``offset`` rows of
@@ -162,7 +162,7 @@ class Dependent:
 
 @attrs.frozen
 class Neighbours:
-    """What the kernel itself finds out of rows and those before and behind them in their partition.
+    """The values that the kernel itself computes of rows and those before and behind them in their partition.
 
     It becomes more columns of the rows, behind those that came: first the values of other rows, then words of tests.
 
@@ -186,7 +186,7 @@ class Neighbours:
 
 @attrs.frozen
 class Pointed:
-    """What errors point at, as offsets into the text of the clause: where it skips to, and what it defines.
+    """The places that errors point at, as offsets into the text of the clause: its SKIP and its definitions.
 
     ``definitions`` has a part of the text for each variable, which is empty where there is nothing to point at.
     """
@@ -198,7 +198,7 @@ class Pointed:
 
 @attrs.frozen
 class MatchSpec:
-    """What a worker must know to match rows.
+    """The specification by which a worker matches rows.
 
     Parameters
     ----------

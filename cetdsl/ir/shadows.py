@@ -18,7 +18,7 @@ STATES, REDUCED, FOLLOWED = "states", "reduced", "followed"
 
 @attrs.frozen
 class Reading:
-    """What a state of a machine stands for.
+    """The meaning of a state of a machine.
 
     ``place`` is the state of the base machine. Where a trend may begin, the base states ``preceded`` of the event have
     something before them, and the states ``unpreceded`` have nothing. A trend may end where neither the place nor any
@@ -35,7 +35,7 @@ class Reading:
 
 @attrs.frozen
 class Shadows:
-    """How the trends asked for are told by a ``base`` machine; ``readings`` has an entry per state of the query's own.
+    """Recognises requested trends by a ``base`` machine; ``readings`` has an entry per state of the query's own.
 
     ``kind`` says how the graph is found. Where shadows are ``followed``, ``covers`` has for each base state the states,
     as bits, in which a trend can go on in whatever ways it can go on here.

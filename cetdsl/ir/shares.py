@@ -38,7 +38,7 @@ def share_numbers(tasks: int) -> tuple[int, ...]:
 
 
 def task_of(number: int, tasks: int) -> int:
-    """Returns the task, of so many, to which Spark sends a row with this number.
+    """Returns the task, among ``tasks``, to which Spark sends a row with this number.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def number_of_task(share: int, second: int, low: int) -> int:
 
 @lru_cache
 def _around(share: int, second: int) -> tuple[int, int]:
-    """Returns the hash up to the third number, and what it is to be after the upper bits of that have been mixed in."""
+    """Returns the hash up to the third number, and its required value after that number's upper bits are mixed in."""
     share_hash = _hash_of_int(share)
     after = (_unfinished(share_hash) ^ _LONG) - _ADDED
     return _hash_of_long(second, share_hash), _rotated(after * _FIVE_BACK & _MASK, 32 - 13)

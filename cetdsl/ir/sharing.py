@@ -16,7 +16,7 @@ CALIBRATED, EQUATION_8, EQUATION_7 = COST_MODELS = ("calibrated", "equation-8", 
 
 @attrs.frozen
 class Sharing:
-    """Who decides what queries share: ``mode`` is "dynamic", "static", "always" or "never".
+    """Sets how queries decide what to share: ``mode`` is "dynamic", "static", "always" or "never".
 
     Decisions go by ``cost_model``, one of :data:`COST_MODELS`.
     ``deviations`` are for the static mode, by query: the share of the events of its Kleene patterns at which it differs
@@ -30,7 +30,7 @@ class Sharing:
 
 @attrs.frozen
 class Propagation:
-    """How one query of a pass is propagated.
+    """Describes how one query of a pass is propagated.
 
     ``why_not_shared`` is None where it is in a sharable set, or propagated abreast of others. A query that
     does not share is propagated ``in_bursts`` all the same, as sharable sets are, or by itself: then its windows are
@@ -98,7 +98,7 @@ class Member:
 
     @property
     def sliding(self) -> bool:
-        """Whether its answers are told apart by windows."""
+        """Whether its answers are distinguished by windows."""
         return has_windows(self.spec.query.windowing)
 
     @property

@@ -41,7 +41,7 @@ class Compared:
 
 @attrs.frozen
 class Gap:
-    """No event that fits lies strictly after those of the slots ``after`` and strictly before those of ``before``.
+    """Requires that no event that fits lies strictly after the slots ``after`` and strictly before ``before``.
 
     If ``after`` is empty, the gap begins with the window; with a span, that long before the last event of the match. If
     ``before`` is empty, it ends with the window; with a span, that long after the first event.
@@ -54,7 +54,7 @@ class Gap:
 
 @attrs.frozen
 class Demands:
-    """What must hold of the events in the slots of a match.
+    """The conditions on the events in the slots of a match.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Walked:
 
 @attrs.frozen
 class InstancesSpec:
-    """What a worker must know to list the matches of many queries.
+    """The specification by which a worker lists the matches of many queries.
 
     ``kernel`` says what the rows hold. ``kinds`` are the texts of the type column by number, and ``variables`` the
     names of event variables. ``queries`` are the names of the queries, ``keys`` says of each which keys its answer

@@ -55,7 +55,7 @@ class RowOrder:
 
 @attrs.frozen
 class AskedSort:
-    """The sorter that is asked for, one of :data:`SORTERS`, and the bytes of events that the kernel may hold."""
+    """The requested sorter, one of :data:`SORTERS`, and the bytes of events that the kernel may hold."""
 
     by: str = AUTO
     memory: int = SORT_MEMORY
@@ -107,7 +107,7 @@ class Sorting:
 
     @property
     def who(self) -> str:
-        """Who sorts after the shuffle, and why, as plans say it.
+        """Describes who sorts after the shuffle, and why, as plans show it.
 
         Examples
         --------

@@ -14,7 +14,7 @@ from cetdsl.pattern.query import Computed
 
 @attrs.frozen
 class Source:
-    """How events are read, keyed and cut by time.
+    """Describes how events are read, keyed and cut by time.
 
     ``groups`` are the columns that are output, in the order of GROUP BY; ``partitions`` are further columns that are
     equal along a trend, of which the user named ``asked_partitions``. Rows without a time are an "error", or a "skip".
@@ -69,5 +69,5 @@ class Source:
 
     @property
     def window(self) -> tuple[str, ...]:
-        """The column of an answer that holds the window, if answers are told apart by one."""
+        """The column of an answer that holds the window, if answers are distinguished by one."""
         return ("window",) if has_windows(self.windowing) else ()

@@ -13,7 +13,7 @@ from cetdsl.ir.parcels import ParcelSpec
 
 @attrs.frozen
 class TrendsSpec:
-    """What a worker must know to list trends.
+    """The specification by which a worker lists trends.
 
     ``keys`` are the numbers of the keys that the answer shows, ``fields`` the names of the event's fields in it. One
     task lists ``limit`` trends at most; -1: all. For each ``deferred`` negation, given by its number, trends come with
@@ -30,7 +30,7 @@ class TrendsSpec:
 
 @attrs.frozen
 class PaneSpec:
-    """What a worker must know to compute the matrices of a stream's panes, and to pack them."""
+    """The specification by which a worker computes the matrices of a stream's panes, and packs them."""
 
     kernel: KernelSpec
     parcels: ParcelSpec
@@ -38,7 +38,7 @@ class PaneSpec:
 
 @attrs.frozen
 class DetectSpec:
-    """What a worker must know to put trends together in the order of plans, one for each branch of the query."""
+    """The specification by which a worker puts trends together by plans, one for each branch of the query."""
 
     trends: TrendsSpec
     plans: tuple[BranchPlan, ...]
@@ -66,7 +66,7 @@ NO_DEAD_ENDS = "without dead ends"
 
 @attrs.frozen
 class GraphSpec:
-    """What a worker must know to get trends out of the graph of a query.
+    """The specification by which a worker gets trends out of the graph of a query.
 
     ``trends.kernel.query.completeness`` says which ones. The memory of the ``extraction`` is that of a task, for graph
     and partial trends. If ``shares`` > 0, so many tasks share a key: a column says which of as many equal parts of the
@@ -80,14 +80,14 @@ class GraphSpec:
 
 @attrs.frozen
 class PieceSpec:
-    """What a worker must know to find its share of the partial trends between the anchors of one group."""
+    """The specification by which a worker finds its share of the partial trends between the anchors of one group."""
 
     graph: GraphSpec
 
 
 @attrs.frozen
 class JoinSpec:
-    """What a worker must know to join partial trends along anchors: its part of ``shares`` of the trends.
+    """The specification by which a worker joins partial trends along anchors: its part of ``shares`` of the trends.
 
     The partial trends may take ``memory`` bytes (None: no limit).
     """
@@ -120,7 +120,7 @@ SURVEY = (
 
 @attrs.frozen
 class SurveySpec:
-    """What a worker must know to survey graphs; with ``measure``, it lists all trends to measure the work."""
+    """The specification by which a worker surveys graphs; with ``measure``, it lists all trends to measure the work."""
 
     graph: GraphSpec
     measure: bool
@@ -128,7 +128,7 @@ class SurveySpec:
 
 @attrs.frozen
 class SampleSpec:
-    """What a worker must know to draw ``size`` trends: each gets a key, and the smallest keys are the sample."""
+    """The specification for drawing ``size`` trends: each gets a key, and the smallest keys are the sample."""
 
     graph: GraphSpec
     size: int
@@ -137,7 +137,7 @@ class SampleSpec:
 
 @attrs.frozen
 class TopSpec:
-    """What a worker must know to find the ``size`` heaviest trends.
+    """The specification by which a worker finds the ``size`` heaviest trends.
 
     The weight of an event bound to ``variable`` (-1: to any) is its value in the first value column, or 1 if there is
     no such column.
@@ -150,7 +150,7 @@ class TopSpec:
 
 @attrs.frozen
 class FirstSpec:
-    """What a worker must know to keep ``size`` rows of each place, of the greatest weight.
+    """The specification by which a worker keeps ``size`` rows of each place, of the greatest weight.
 
     ``places`` are the numbers of the columns that the rows of a place agree in, ``weight`` is that of its column.
     """
@@ -162,7 +162,7 @@ class FirstSpec:
 
 @attrs.frozen
 class ContainmentSpec:
-    """What a worker must know to drop the trends that others contain.
+    """The specification by which a worker drops the trends that others contain.
 
     ``layout`` is of rows of whole trends; those of a key and window come longest first. ``shown`` are the numbers of
     the keys that the answer shows, and ``completeness`` is "maximal" or "ends". The trends kept of one key and window
@@ -178,7 +178,7 @@ class ContainmentSpec:
 
 @attrs.frozen
 class EventGraphSpec:
-    """What a worker must know to show the graph of a query as rows.
+    """The specification by which a worker shows the graph of a query as rows.
 
     ``part`` is "vertices", "edges", "reduced", "direct", "attributes", "from" or "to". For vertices, the last columns
     of the rows are those of the event, which the answer shows as ``fields``; for what has to do with attribute
@@ -208,7 +208,7 @@ class Pool:
 
 @attrs.frozen
 class WorkloadSpec:
-    """What a worker must know to answer several queries over the same rows.
+    """The specification by which a worker answers several queries over the same rows.
 
     ``reader`` says what the rows hold. Each query has an entry in ``names``, ``queries`` and ``groups`` (the keys that
     it groups by). ``partial`` are the rows of partial results (None where these are not to be added up), and ``answer``

@@ -30,7 +30,7 @@ class Transition:
 
     @property
     def orders(self) -> tuple[Comparison, ...]:
-        """The orders that bound the same value of the later event, the first of which is ``order``: a range of it."""
+        """The orders that bound the same value of the later event, ``order`` first: a range of that value."""
         first = self.order
         return () if first is None else (first, *(c for c in self.rest if c.op in ORDERS and c.later == first.later))
 

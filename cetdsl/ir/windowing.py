@@ -21,7 +21,7 @@ TIME_RANGES = 4_096
 
 @attrs.frozen
 class Windowing:
-    """How time is cut: ``length`` and ``slide`` in the time column's own unit.
+    """Describes how time is cut: ``length`` and ``slide`` in the time column's own unit.
 
     ``cut`` > 0 says that rows have a column that numbers time buckets of this length: a task answers only the windows
     (or, for a span, the trends) that start in its own bucket, so that one long key is spread over all cores. A span
@@ -35,7 +35,7 @@ class Windowing:
 
 
 def cut_into(windowing: Windowing, windows: int) -> Windowing:
-    """Returns the windowing with time buckets in which so many windows, or spans, can start one after the other.
+    """Returns the windowing with time buckets in which ``windows`` windows or spans can start in succession.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def answered_by_bucket(windowing: Windowing) -> Windowing:
 
 
 def has_windows(windowing: Windowing) -> bool:
-    """Whether answers are told apart by windows: those that slide, or those in which the trends of a span start."""
+    """Whether answers are distinguished by windows: those that slide, or those in which the trends of a span start."""
     return windowing.kind != WHOLE and windowing.slide > 0
 
 

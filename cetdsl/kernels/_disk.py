@@ -28,7 +28,7 @@ _USER = os.geteuid() if hasattr(os, "geteuid") else None
 
 
 class Untrusted(Exception):
-    """Somebody else may have written what is in this place."""
+    """Raised if somebody else may have written the files of a place."""
 
 
 @cache
@@ -71,7 +71,7 @@ def _absolute(path: str) -> Path:
 
 
 def make(folder: Path) -> None:
-    """Sees to it that a folder exists that this user can write to, and nobody else; what is missing is made.
+    """Ensures that a folder exists that only this user can write to; makes missing ones.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _check_writers(status: os.stat_result) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """Returns what was written to a file; None if it is not there, not to be trusted, or damaged."""
+    """Returns the contents of a file; None if it is not there, not to be trusted, or damaged."""
     try:
         # No link is followed, so that what is checked is what is read.
         with open(path, "rb", opener=_open_no_link) as file:

@@ -59,7 +59,7 @@ class _Source(NamedTuple):
 
 
 class _Syntax(NamedTuple):
-    """What the text of a module means: a digest, and the names that it imports, which need not all be modules."""
+    """The meaning of a module's text: a digest, and the names that it imports, which need not all be modules."""
 
     digest: str
     imports: tuple[str, ...]
@@ -84,7 +84,7 @@ def _source(module: str) -> _Source | None:
 
 @cache
 def _syntax(module: str) -> _Syntax:
-    """What a module means, by the file that remembers it or else by its syntax tree."""
+    """Returns the meaning of a module, by the file that remembers it or else by its syntax tree."""
     source = _source(module)
     assert source is not None
     own = _loader.get_data(__file__)
@@ -146,7 +146,7 @@ def _version(module: str) -> str:
 
 
 class _Locator(_caching._CacheLocator):  # type: ignore[misc]
-    """Tells Numba where the machine code of a function is kept, and by what it stays valid."""
+    """Gives Numba the place of a function's machine code, and the stamp by which it stays valid."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._py_file = function.__code__.co_filename  # Numba names it in a warning
@@ -154,7 +154,7 @@ class _Locator(_caching._CacheLocator):  # type: ignore[misc]
         self._stamp = _version(self._module)
 
     def ensure_cache_path(self) -> None:
-        """Nothing: the folder is made where a file is written."""
+        """Does nothing: the folder is made where a file is written."""
 
     def get_cache_path(self) -> str:
         folder = _disk.place()
@@ -221,7 +221,7 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
 
 @cache
 def _warn_of_compiling() -> None:
-    """Says once in a process why its first answers take long; a warning, as nobody would see less of a worker."""
+    """Warns once in a process why its first answers take long; a warning, as lower levels of workers are not shown."""
     _disk.LOG.warning("compiling kernels, once on each machine; cetdsl warm-up does it before they are needed")
 
 
@@ -236,7 +236,7 @@ def jit(function: _Function) -> _Function:
 
 
 def inlined(function: _Function) -> _Function:
-    """As :func:`jit`, for small functions in inner loops: a call would copy each array's descriptor."""
+    """Compiles like :func:`jit`, for small functions in inner loops: a call would copy each array's descriptor."""
     return _compile(function, forceinline=True)
 
 
@@ -262,7 +262,7 @@ def _compile(function: _Function, *, forceinline: bool) -> _Function:
 
 
 def _dispatcher(function: Callable[..., Any], use: str, **options: Any) -> Any:
-    """What compiles a function for one use, for each signature when it is first needed."""
+    """Returns a dispatcher that compiles a function for one use, for each signature when it is first needed."""
     njit: Any = numba.njit  # its annotations know some of the options only
     made = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
     # Without the source nothing would tell one version from the next.

@@ -202,7 +202,7 @@ class _Positions:
         return self._repetition(node)
 
     def _repetition(self, node: Repeat) -> _Fragment:
-        """Makes one copy of the part after the other, of which only the last ones may be left out.
+        """Makes copies of the part, one after the other, of which only the last ones may be left out.
 
         A trend that leaves a copy out and takes the next one is found without that, so each copy is entered from the
         one before it alone. A part that may be empty may always be left out.
@@ -323,7 +323,7 @@ def _check_transitions(transitions: Sequence[Transition]) -> None:
 
 
 def minimise(automaton: Automaton) -> Automaton:
-    """The same language with the fewest states, useless states removed.
+    """Returns the automaton of the same language with the fewest states, without useless states.
 
     Blocks of states are split until all states of one lead to the same blocks (Hopcroft 1971). Of a block that is split
     after it has split others, only the smaller part can split more, so the time grows with n log n.
@@ -472,7 +472,7 @@ def restrict_count(automaton: Automaton, variable: str | None, limit: int, allow
 
 
 def intersect(left: Automaton, right: Automaton) -> Automaton:
-    """The words of both automata (neither may have guards: they could not be told apart)."""
+    """Returns the automaton of the words of both (neither may have guards: they could not be distinguished)."""
     if left.negations or right.negations:
         raise UnsupportedQuery(
             "AND of patterns that share a variable and hold a NOT", hint="give the two sides different variable names"
@@ -517,7 +517,7 @@ def intersect(left: Automaton, right: Automaton) -> Automaton:
 
 
 def _targets(automaton: Automaton) -> list[list[int]]:
-    """Where the transitions from each state lead."""
+    """Returns the states that the transitions from each state lead to."""
     targets: list[list[int]] = [[] for _ in automaton.variables]
     for transition in automaton.transitions:
         targets[transition.source].append(transition.target)

@@ -54,7 +54,7 @@ _INDEX_END = 2**31
 
 
 class Role(enum.Enum):
-    """Which of the events bound to a variable an attribute speaks of."""
+    """The event, among those bound to a variable, that an attribute refers to."""
 
     EACH = "each"
     NEXT = "next"
@@ -76,18 +76,18 @@ class Expr:
         return ()
 
     def with_children(self, children: tuple[Expr, ...]) -> Expr:
-        """The same node over other sub-terms."""
+        """Returns the same node over other sub-terms."""
         return self
 
     def walk(self) -> Iterator[Expr]:
-        """This node and all below it, parents first."""
+        """Yields this node and all below it, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
 
 
 def depth_over(children: Iterable[Any]) -> int:
-    """How many levels a node over these has; InvalidNode is raised if Spark could not read as many."""
+    """Returns the levels of a node over these; raises InvalidNode if Spark could not read as many."""
     depth = 1 + max((child.depth for child in children), default=0)
     if depth > DEEPEST:
         raise InvalidNode(
@@ -297,7 +297,7 @@ class Aggregate(Expr):
 
     @property
     def definition(self) -> AggregateFunction:
-        """What is known of the function."""
+        """The definition of the function."""
         return FUNCTIONS[self.function]
 
     @property
@@ -347,7 +347,7 @@ def conjuncts(expr: Expr) -> list[Expr]:
 
 
 def operands(expr: Expr, op: str) -> list[Expr]:
-    """What an operation joins, left to right, however it is nested."""
+    """Returns the operands that an operation joins, left to right, however it is nested."""
     if isinstance(expr, Binary) and expr.op == op:
         return operands(expr.left, op) + operands(expr.right, op)
     return [expr]

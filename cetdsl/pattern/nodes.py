@@ -24,11 +24,11 @@ class Pattern:
         return ()
 
     def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
-        """The same node over other sub-patterns."""
+        """Returns the same node over other sub-patterns."""
         return self
 
     def walk(self) -> Iterator[Pattern]:
-        """This node and all below it, parents first."""
+        """Yields this node and all below it, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -82,7 +82,7 @@ class Joined(Pattern):
 
 @attrs.frozen
 class Seq(Joined):
-    """All parts in this order of time. NOT may stand between, before or after the parts."""
+    """Matches all parts in this order of time. NOT may stand between, before or after the parts."""
 
     def __attrs_post_init__(self) -> None:
         if not self.parts:
@@ -91,7 +91,7 @@ class Seq(Joined):
 
 @attrs.frozen
 class Or(Joined):
-    """Either of the parts."""
+    """Matches one of the parts."""
 
     def __attrs_post_init__(self) -> None:
         if not self.parts:
@@ -101,7 +101,7 @@ class Or(Joined):
 
 @attrs.frozen
 class And(Joined):
-    """Both parts, in any order of time."""
+    """Matches all parts, in any order of time."""
 
     def __attrs_post_init__(self) -> None:
         if len(self.parts) < 2:
@@ -111,7 +111,7 @@ class And(Joined):
 
 @attrs.frozen
 class Repeat(Pattern):
-    """A part ``at_least`` to ``at_most`` times; None is without bound.
+    """Matches a part ``at_least`` to ``at_most`` times; None is without bound.
 
     ``Repeat(p, 1, None)`` is Kleene plus, ``(0, None)`` Kleene star, ``(0, 1)`` optional.
     """
@@ -139,7 +139,7 @@ class Repeat(Pattern):
 
 @attrs.frozen
 class Not(Pattern):
-    """No match of the part in the gap of the sequence where this stands."""
+    """Requires that the gap of the sequence where this stands has no match of the part."""
 
     part: Pattern = attrs.field(converter=_pattern)
     depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)

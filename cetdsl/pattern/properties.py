@@ -36,7 +36,7 @@ class _Same:
 
 
 def _once_per_pattern(find: Callable[[Pattern], _Property]) -> Callable[[Pattern], _Property]:
-    """Remembers what was found: each predicate of a query asks for the same."""
+    """Caches the results of ``find``, as each predicate of a query needs the same ones."""
     remembered = lru_cache(_REMEMBERED)(lambda same: find(same.pattern))
 
     @wraps(find)
@@ -67,7 +67,7 @@ def joins_events(pattern: Pattern) -> bool:
 
 
 def has_sides_apart(pattern: Pattern) -> bool:
-    """Whether the pattern is an AND at the top no two sides of which bind the same variable.
+    """Whether the pattern is an AND at the top whose sides bind different variables.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def binds_at_least_one(pattern: Pattern, variable: str) -> bool:
 
 @_once_per_pattern
 def follow_pairs(pattern: Pattern) -> frozenset[tuple[str, str]]:
-    """Which variable can be bound directly after which, as (earlier, later).
+    """Returns the pairs (earlier, later) of variables that can be bound directly after each other.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def ends_of(pattern: Pattern) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 @_once_per_pattern
 def runs_in_turn(pattern: Pattern) -> frozenset[tuple[str, str]]:
-    """The variables of which each trend that binds both binds all events of the one right before all of the other.
+    """Returns the :func:`follow_pairs` (a, b) for which each trend binds all its events of a before all of b.
 
     Examples
     --------

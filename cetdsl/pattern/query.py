@@ -123,7 +123,7 @@ def _check_policy(_: Any, __: Any, policy: Any) -> None:
 
 @attrs.frozen
 class AfterMatch:
-    """Where the search goes on after a match; ``to_first`` and ``to_last`` name a ``variable``, the others none."""
+    """Sets where the search goes on after a match; ``to_first`` and ``to_last`` name a ``variable``, others none."""
 
     to: str = attrs.field(default=PAST_LAST, validator=attrs.validators.in_(AFTER_MATCH))
     variable: str = attrs.field(default="", validator=check_text)
@@ -138,7 +138,7 @@ AFTER_MATCH_HINT = "write 'past_last', 'next_row', 'to_first(B)' or 'to_last(B)'
 
 @attrs.frozen
 class Selection:
-    """Which matches are taken where they are taken one at a time: see :meth:`PatternFrame.matches`.
+    """Selects the matches to take where they are taken one at a time: see :meth:`PatternFrame.matches`.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def _computed(items: Iterable[Computed]) -> tuple[Computed, ...]:
 
 @attrs.frozen
 class Query:
-    """What is asked, knowing nothing of any DataFrame.
+    """A query for event patterns, independent of any DataFrame.
 
     Parameters
     ----------

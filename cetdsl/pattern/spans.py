@@ -6,7 +6,7 @@ import re
 
 import attrs
 
-from cetdsl.errors import WindowError, shown
+from cetdsl.errors import WindowError, nearest, shown
 
 #: Microseconds per unit of a length.
 MICROSECONDS = {
@@ -41,7 +41,7 @@ _PART = r"([0-9]+)\s*([A-Za-z]+)"
 
 
 def microseconds_of(word: str) -> int:
-    """The length of a unit of time by its name, in the singular or plural or short; 0 for what is none.
+    """Returns the length of a unit of time by its name, in the singular or plural or short; 0 for other names.
 
     Examples
     --------
@@ -138,7 +138,8 @@ class Span:
             elif length:
                 micros += amount * length
             else:
-                raise WindowError(f"{word!r} is not a unit of time", hint=hint)
+                plurals = [f"{unit}s" for unit in MICROSECONDS]
+                raise WindowError(f"{word!r} is not a unit of time", hint=nearest(word, plurals, hint))
         return cls(months, "month") if months else cls(micros, "microsecond")
 
     def __str__(self) -> str:

@@ -123,7 +123,7 @@ def unparse(query: Query, *, lenient: bool = False) -> str:
 
 
 def write_after_match(after: AfterMatch) -> str:
-    """The clause that says where the search goes on after a match."""
+    """Writes the clause for where the search goes on after a match."""
     return f"AFTER MATCH SKIP {SKIPS[after.to]}" + (f" {quote_name(after.variable)}" if after.variable else "")
 
 

@@ -20,7 +20,7 @@ PART, GAP, WINDOW = "length of a part", "gap", "window"
 
 @attrs.frozen
 class Demand:
-    """One thing that a query asks of trends beside the order of its events, and that it can do without.
+    """A demand that a query makes on trends beside the order of their events, and that it can do without.
 
     ``kind`` and ``place``, a number among the demands of this kind, say which one it is; ``text`` is its text.
     """
@@ -70,7 +70,7 @@ def demands_of(query: Query) -> tuple[Demand, ...]:
 
 
 def without(query: Query, dropped: Collection[Demand]) -> Query:
-    """The query without some of its demands; what was to occur several times has to occur once.
+    """Returns the query without some of its demands; parts that had to occur several times have to occur once.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def without(query: Query, dropped: Collection[Demand]) -> Query:
 
 
 def steps_of(query: Query) -> tuple[Part, ...]:
-    """The beginnings of a sequence, each with what is asked of its variables; else the sides, or the whole pattern.
+    """Returns the beginnings of a sequence, each with the conditions on its variables; else the sides, or the whole.
 
     The last beginning is the whole query. A NOT belongs to the step of the part behind it.
 
@@ -153,7 +153,7 @@ def cumulated(query: Query, demands: Collection[Demand]) -> list[Query]:
 
 
 def _narrowed(query: Query, pattern: Pattern, finished: bool) -> Query:
-    """The query for a part of its pattern, with what is asked of that part's variables.
+    """Returns the query for a part of its pattern, with the conditions on that part's variables.
 
     What is asked of no variable, but of the length, is asked of ``finished`` trends.
     """
@@ -192,7 +192,7 @@ def _bound(pattern: Pattern) -> Iterator[Pattern]:
 
 
 def _repetitions(pattern: Pattern) -> list[Repeat]:
-    """What trends have to bind more than once."""
+    """Returns the repetitions that trends must bind more than once."""
     return [node for node in _bound(pattern) if isinstance(node, Repeat) and node.at_least > 1]
 
 
@@ -202,7 +202,7 @@ def _limited_parts(pattern: Pattern) -> list[Within]:
 
 
 def _without_parts(pattern: Pattern, gone: Mapping[str, Collection[int]]) -> Pattern:
-    """The pattern without some NOT and some lengths of parts, and with some repetitions of which once is enough.
+    """Returns the pattern without some NOTs and lengths of parts, and with some repetitions bound at least once.
 
     They are given by their numbers, those of each kind of demand.
     """

@@ -150,7 +150,7 @@ class _Compiler:
         return self.codes.setdefault(column, len(self.codes))
 
     def _machine(self, automaton: Automaton, adjacent: _Adjacent, related: frozenset[Not] = frozenset()) -> Machine:
-        """The automaton in numbers; predicates speak of matches of the ``related`` negations."""
+        """Returns the automaton in numbers; predicates refer to matches of the ``related`` negations."""
         names = automaton.variables
         conditions: dict[tuple[str, str], tuple[tuple[Comparison, ...], tuple[int, ...]]] = {}
         edges = []

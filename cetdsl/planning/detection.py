@@ -43,7 +43,7 @@ _ADAPTATION = ("method", "threshold", "distance", "most", "slice")
 
 @attrs.frozen
 class Detection:
-    """How trends are to be put together, and what is known of the events.
+    """The user's request for how trends are put together, and known statistics of the events.
 
     ``plan`` is one of :data:`PLANS`, or names all variables: in a row for an order, in nested pairs for a tree.
 
@@ -75,7 +75,7 @@ def given_detection(
     adaptation: object = None,
     algorithm: object = "auto",
 ) -> Detection:
-    """Returns how trends are to be put together, as a user says it.
+    """Checks and returns a user's request for how trends are put together.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def given_detection(
 
 
 def check_algorithm(algorithm: object) -> str:
-    """Returns who puts trends together, as a user says it.
+    """Checks and returns the algorithm that a user requests for putting trends together.
 
     Raises
     ------
@@ -258,7 +258,7 @@ def adapting_for(asked: Detection, problem: Problem, source: Source) -> Adapting
 
 
 def plans_for(asked: Detection, problems: Sequence[Problem]) -> tuple[Plan, ...] | str:
-    """Chooses a plan for each branch; or says why the pattern's own order is taken."""
+    """Chooses a plan for each branch; or returns the reason why the pattern's own order is taken."""
     if _is_tree(asked.plan):
         return given_tree(asked.plan, problems)
     if not isinstance(asked.plan, str):

@@ -99,7 +99,7 @@ def _sub_patterns(plan: PlanData, leaves: Mapping[str, Sequence[_Node]]) -> list
 
 
 def _through(node: _Node, slots: _Slots) -> Iterable[tuple[_Node, _Slots]]:
-    """The node itself, or what is made of it if it is for one node alone and so not kept."""
+    """Returns the node itself, or its child if it is for one node alone and so not kept."""
     if len(node.children) > 1:
         return ((node, slots),)
     return ((child, tuple(below[slot] for slot in slots)) for child, below in node.children.values())
@@ -118,7 +118,7 @@ def _of_query(
 
 
 def _common(below: Sequence[tuple[Demands, _Slots]]) -> Demands:
-    """What all of some demands ask of the slots that stand for each other."""
+    """Returns the demands that several vertices have in common on the slots that stand for each other."""
     slots = below[0][1]
     moved = [_moved(demands, its) for demands, its in below]
     fits = (_either([one.slots[number] for one in moved]) for number in range(len(slots)))
@@ -134,7 +134,7 @@ def _common(below: Sequence[tuple[Demands, _Slots]]) -> Demands:
 
 
 def _moved(demands: Demands, slots: _Slots) -> Demands:
-    """What is demanded of some slots alone, in the numbers of another vertex."""
+    """Returns the conditions on some slots alone, in the numbers of another vertex."""
     number = {slot: place for place, slot in enumerate(slots)}
     pairs = ((number[a], number[b]) for a, b in demands.apart if a in number and b in number)
     return Demands(
@@ -162,7 +162,7 @@ def _compared(one: Compared, slot: int, other: int) -> Compared:
 
 
 def _either(slots: Sequence[tuple[Fit, ...]]) -> tuple[Fit, ...]:
-    """What fits into any of some slots."""
+    """Returns the fits of events that fit into any of some slots."""
     tests: dict[int, set[int] | None] = {}
     for fit in chain.from_iterable(slots):
         known = tests.setdefault(fit.kind, set())

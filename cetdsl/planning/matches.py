@@ -75,7 +75,7 @@ def places_of(
 
 @attrs.frozen
 class _Place:
-    """A place of a row: what it must satisfy, and all that decides what may follow it.
+    """A place of a row: its conditions, and all that decides the places that may follow it.
 
     ``position`` is that of the last row that is bound, and ``known`` are those that the variables bound so far may have
     led to. A row that is skipped is of a ``kind``: it could not be bound (``skipped``), it is of the instant of the
@@ -102,11 +102,11 @@ class _Builder:
         raise NotImplementedError
 
     def behind(self, place: _Place) -> Iterator[_Place | None]:
-        """What may follow a place, the preferred first; None is the end of the match."""
+        """Yields the places that may follow a place, the preferred first; None is the end of the match."""
         raise NotImplementedError
 
     def places(self) -> Places:
-        """All of them, in numbers."""
+        """Returns all places, in numbers."""
         found: dict[_Place, int] = {}
         first = tuple(found.setdefault(place, len(found)) for place in self.first())
         follow = []

@@ -29,7 +29,7 @@ _EXACT, _LARGEST = 2**53, 2**63
 
 @attrs.frozen
 class _Unknown(Exception):
-    """Why a condition is left to Spark."""
+    """Raised with the reason why a condition is left to Spark."""
 
     why: str
 

@@ -118,7 +118,7 @@ def plan_aggregate(
 
 
 def _sort_in_vain(request: AggregateRequest, plan: Operator) -> str | None:
-    """Returns why events are not sorted, or left unsorted, as asked for; None if they are, or nobody asked."""
+    """Returns why events are not sorted, or left unsorted, as requested; None if they are, or nothing was requested."""
     by = request.resolved.sort.by
     if by in (KERNEL, RUNS) and isinstance(plan, Fold):
         return f"sort={by!r}: {why_not_sorted_by_kernel(plan.source)}"
@@ -131,7 +131,7 @@ def _sort_in_vain(request: AggregateRequest, plan: Operator) -> str | None:
 def plan_trends(
     resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None, detection: Detection = BY_DEFAULT
 ) -> Decision:
-    """Plans an enumeration of at most so many trends, which shows these columns of each event."""
+    """Plans an enumeration of at most ``limit`` trends, which shows these columns of each event."""
     if resolved.emit == EAGER:
         refuse_eager(resolved)
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
@@ -147,25 +147,25 @@ def plan_trends(
 
 
 def _with_unused(decision: Decision, *reasons: str | None) -> Decision:
-    """Adds reasons why what was asked for is not used, where there are any."""
+    """Adds the reasons why a request is not followed, where there are any."""
     return attrs.evolve(decision, unused="; ".join(filter(None, (decision.unused, *reasons))) or None)
 
 
 def _input_of_trends_in_vain(resolved: ResolvedQuery) -> str | None:
-    """Returns why events whose trends are listed are shuffled although they are said to come in order."""
+    """Returns why events whose trends are listed are shuffled although they are declared to be in order."""
     if resolved.sort.by != INPUT:
         return None
     return f"sort={INPUT!r}: only aggregates are products of what each task reads, and trends may lie in several"
 
 
 def plan_matches(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Decision:
-    """Plans at most so many matches of a rewritten query, found one after the other, as trends that show columns."""
+    """Plans at most ``limit`` matches of a rewritten query, found in succession, as trends that show columns."""
     decision = Decision(exchanged(match(resolved, columns, limit)), strategy_name(match), ())
     return _with_unused(decision, _input_of_trends_in_vain(resolved))
 
 
 def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
-    """Returns which plan or adaptation is not used, why, and what is done; None where there is none such."""
+    """Returns which requested plan or adaptation is not used, why, and what is done instead; None if there is none."""
     detection, reason = request.detection, dict(decision.declined).get(strategy_name(detect))
     asked = [f"plan {shown(detection.plan)}"] if detection.plan not in ("auto", "pattern") else []
     asked += [f"adaptation {detection.adaptation.method!r}"] if detection.adapts else []
@@ -176,7 +176,7 @@ def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
 
 
 def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
-    """Plans to tell how trends are put together; where they are not put together by a plan, that is an error."""
+    """Plans to report how trends are put together; where they are not put together by a plan, that is an error."""
     return _asked_for(
         measure,
         _all_trends(resolved, detection),
@@ -187,7 +187,7 @@ def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
 
 
 def plan_measuring_choice(resolved: ResolvedQuery, detection: Detection) -> Operator:
-    """Plans to tell in which orders trends are put together where the kernel chooses them."""
+    """Plans to report the orders in which trends are put together where the kernel chooses them."""
     found = measure_choice(_all_trends(resolved, detection))
     assert not isinstance(found, Declined), "this is how the trends are listed"
     return exchanged(found)
@@ -200,7 +200,7 @@ def plan_sampling(resolved: ResolvedQuery, detection: Detection) -> Operator | N
 
 
 def _all_trends(resolved: ResolvedQuery, detection: Detection) -> TrendsRequest:
-    """Asks for all trends, of whose events no more than the time is told."""
+    """Requests all trends, with only the time of their events."""
     return TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection)
 
 
@@ -241,7 +241,7 @@ def _decide_complete(request: complete.Request) -> Decision:
 
 
 def _asked_for(strategy: Callable[[Any], Operator | Declined], request: object, refused: str, hint: str) -> Decision:
-    """Plans by the one strategy that is asked for; where it declines, that is an error, with its reason."""
+    """Plans by the one strategy that is requested; where it declines, that is an error, with its reason."""
     plan = _planned(strategy, request)
     if isinstance(plan, Declined):
         raise UnsupportedQuery(f"{refused}: {plan.reason}", hint=hint)

@@ -40,11 +40,11 @@ _State = tuple[int, _Shadows]
 
 
 class TooMany(Exception):
-    """Shadows would need too many states; the argument says it in a user's words."""
+    """Raised if shadows would need too many states; the argument explains it in a user's words."""
 
 
 def plan_shadows(machine: Machine, completeness: str, *, span: bool) -> tuple[Machine, Shadows]:
-    """Returns the machine whose states tell which trends are asked for, and what these states stand for.
+    """Returns the machine whose states distinguish the requested trends, and the meaning of these states.
 
     ``span`` says that the first and the last event of a trend are related. A pattern that would need too many states,
     or more than these, raises :class:`TooMany`.
@@ -257,7 +257,7 @@ class _Product:
             yield from self._sets(first, reached)
 
     def _sets(self, first: int, reached: list[int]) -> Iterator[tuple[_State, Reading]]:
-        """Yields sets of shadows of which none covers another one or the first state, and the reading that has each."""
+        """Yields sets of shadows where none covers another one or the first state, and the reading that has each."""
         harmless = [q for q in reached if q not in self.covers[first]]
         deadly = tuple(q for q in reached if q in self.covers[first])
         preceded = self._preceded(first)
@@ -277,7 +277,7 @@ class _Product:
         return frozenset(q for q in states if not (states - {q}) & self.covers[q])
 
     def _preceded(self, first: int) -> set[frozenset[int]] | None:
-        """Returns the sets of states of an event that something may precede; None where NOTs tell, which may be any.
+        """Returns the sets of states of an event that something may precede; None where NOTs decide: any set.
 
         If something precedes the event, so does what is left of it without its beginning. So an event has all states
         that the ends of some words lead to, and those of other words.

@@ -100,7 +100,7 @@ class _Group:
 
 
 class _Walking:
-    """Puts the queries that share no bursts into walks, and tells of each query that walks with none what kept it out.
+    """Puts the queries that share no bursts into walks, and finds for each query in no walk what kept it out.
 
     Parameters
     ----------

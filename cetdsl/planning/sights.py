@@ -84,7 +84,7 @@ def _rises(expr: Expr, resolved: ResolvedQuery) -> bool:
 
 
 def _keeps_order(by: Literal, kind: str | None) -> bool:
-    """Whether what is moved by a constant stays in order.
+    """Whether adding a constant to the value keeps the order.
 
     Days of a time zone that changes its clocks do not: 02:30 a day later may be 03:30, and 03:00 is 03:00.
     """

@@ -34,7 +34,7 @@ MOST_ALTERNATIVES = 16
 
 
 class NotInSlots(Exception):
-    """Says why slots cannot say what a query looks for."""
+    """Raised with the reason why slots cannot express a query."""
 
 
 @attrs.define
@@ -51,7 +51,7 @@ class Numbers:
     variables: dict[str, int] = attrs.field(factory=dict)
 
     def fit(self, parts: Iterable[Expr], variable: str) -> Fit:
-        """Returns what fits a variable whose events meet some conditions, of which one may ask for their type."""
+        """Returns the fit of a variable whose events meet some conditions, one of which may require their type."""
         others = [strip(part) for part in parts]
         text = next((text for part in others if (text := self._type_of(part)) is not None), None)
         others = [part for part in others if text is None or self._type_of(part) != text]
@@ -60,7 +60,7 @@ class Numbers:
         return Fit(kind, tests, _number(self.variables, variable))
 
     def _type_of(self, part: Expr) -> str | None:
-        """The text that a condition asks the type column for."""
+        """Returns the text that a condition requires of the type column; None if it requires none."""
         if self.type_column is None or not isinstance(part, Binary) or part.op != "=":
             return None
         column, value = part.left, part.right
@@ -72,11 +72,11 @@ class Numbers:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many numbers of each sort are given."""
+        """Returns how many numbers of each sort are given."""
         return tuple(map(len, self._sorts))
 
     def take_back(self, sizes: Sequence[int]) -> None:
-        """Takes back the numbers that were given since there were so many of each sort."""
+        """Takes back the numbers of each sort that are beyond the given sizes."""
         for numbers, size in zip(self._sorts, sizes, strict=True):
             while len(numbers) > size:
                 numbers.popitem()
@@ -124,7 +124,7 @@ class _Negated:
 
 @attrs.frozen
 class _Branch:
-    """The events of each slot, and the order that the pattern asks for."""
+    """The events of each slot, and the order that the pattern requires."""
 
     slots: tuple[tuple[Event, ...], ...] = ()
     before: frozenset[tuple[int, int]] = frozenset()

@@ -86,7 +86,7 @@ def _why_runs(asked: str, needed: EventsInOrder) -> str | None:
 
 
 def _why_no_runs(source: Source, compiled: Compiled, needed: EventsInOrder) -> str | None:
-    """Returns why events cannot be put into sorted runs; None if they can as far as the types of columns tell."""
+    """Returns why events cannot be put into sorted runs; None if they can as far as the types of columns show."""
     if source.is_stream:
         return "those of a key come one micro-batch after the other"
     if source.tie_break or needed.settled or needed.shared:
@@ -147,7 +147,7 @@ FARTHEST = 1024
 
 @attrs.frozen
 class OrderedRows:
-    """What is to be known of rows that are matched one after the other, to decide who sorts them.
+    """The facts about rows matched in succession by which it is decided who sorts them.
 
     Parameters
     ----------

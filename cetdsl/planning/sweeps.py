@@ -36,7 +36,7 @@ def _is_of_events(negation: Negation) -> bool:
 
 
 def _guarded(machine: Machine) -> int:
-    """How many states a walk leaves, in either direction, by ways that NOTs guard."""
+    """Returns how many states a walk leaves, in either direction, by transitions that NOTs guard."""
     edges = {state for edge in machine.edges if edge.guards for state in (edge.source, edge.target)}
     return len(edges | {state for state, guards in (*machine.initial, *machine.final) if guards})
 

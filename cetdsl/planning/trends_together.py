@@ -206,7 +206,7 @@ class _Pass:
         )
 
     def _condition(self, fits: list[Fit]) -> Expr | None:
-        """What holds of each event that fits somewhere; None: nothing need hold."""
+        """Returns a condition that holds of each event that fits somewhere; None: nothing need hold."""
         tests = tuple(self.numbers.tests)
         others = [fit for fit in fits if fit.kind == ANY_KIND]
         if not all(fit.tests for fit in others):
@@ -220,7 +220,7 @@ class _Pass:
 
 
 def _walkable(resolved: ResolvedQuery, reason: NotInSlots) -> Compiled:
-    """What the trends of a query are, if they are listed depth first; if more must be done for them, the error."""
+    """Returns the compiled trends of a query, if they are listed depth first; else raises the reason."""
     if isinstance(resolved.query.pattern, And):
         raise reason
     [compiled] = compile_sides(resolved)
@@ -241,7 +241,7 @@ def _common(windowings: list[Windowing], is_stream: bool) -> Windowing:
 
 
 def measuring(plan: ListTogether) -> tuple[Operator, ...]:
-    """Plans to tell of the work of each pass instead of what it finds."""
+    """Plans to report the work of each pass instead of what it finds."""
     return tuple(_measuring(one) for one in plan.passes)
 
 

@@ -101,7 +101,7 @@ _SIDES = "left side", "right side", "both sides"
 
 @attrs.frozen
 class _Propagated:
-    """What is propagated under a name."""
+    """A plan that is propagated under a name."""
 
     name: str
     plan: Propagate
@@ -110,7 +110,7 @@ class _Propagated:
 
 @attrs.frozen
 class _Asked:
-    """A query of a pass: what is propagated for it, and for an AND at the top how the trends of that are paired."""
+    """A query of a pass: its propagated plans, and for an AND at the top how the trends of these are paired."""
 
     name: str
     propagated: tuple[_Propagated, ...]

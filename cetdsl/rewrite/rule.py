@@ -16,7 +16,7 @@ Apply = Callable[[ResolvedQuery], ResolvedQuery]
 
 
 class Keeps(enum.Enum):
-    """What is the same before and after a rule, the strongest first."""
+    """The properties that a rule preserves, the strongest first."""
 
     #: The trends, and the number of ways in which the pattern derives each.
     DERIVATIONS = "derivations"

@@ -214,14 +214,14 @@ def _many(parts: int) -> str:
 
 
 class _Paths:
-    """What may come next, where anchors hold or do not."""
+    """Computes the possible next steps, where anchors hold or do not."""
 
     def __init__(self, *, at_start: bool = False, at_end: bool = False) -> None:
         self._at_start, self._at_end = at_start, at_end
         self._begins: dict[_Tree, _Ways] = {}
 
     def through(self, node: _Tree, then: _Ways) -> _Ways:
-        """What comes next where a part begins and something else comes behind it."""
+        """Returns the possible next steps where a part begins that is followed by something else."""
         ways = self._begins_of(node)
         if _NOTHING not in ways:
             return ways
@@ -246,14 +246,14 @@ class _Paths:
         return self._after_each(node, (_NOTHING,))[0]
 
     def _behind(self, node: _Sequence, then: _Ways) -> list[_Ways]:
-        """What may come next before each part of a sequence, and behind the last one."""
+        """Returns the possible next steps before each part of a sequence, and behind the last one."""
         found = [then]
         for part in reversed(node.parts):
             found.append(self.through(part, found[-1]))
         return found[::-1]
 
     def _after_each(self, loop: _Loop, then: _Ways) -> list[_Ways]:
-        """What may come next after 0, 1, ... repetitions of which the last has bound a row."""
+        """Returns the possible next steps after 0, 1, ... repetitions, the last of which has bound a row."""
         copies, low = loop.copies, loop.low
         found: list[_Ways] = [then]
         if loop.endless:
@@ -267,7 +267,7 @@ class _Paths:
         return found[::-1]
 
     def _once_more(self, copy: _Tree, loop: _Loop, then: _Ways) -> _Ways:
-        """What may come next where the least number is reached: another repetition, or what is behind."""
+        """Returns the possible next steps where the least number is reached: another repetition, or what is behind."""
         more = self.through(copy, then)
         return _distinct((*more, *then) if loop.greedy else (*then, *more))
 

@@ -35,7 +35,7 @@ class ConditionReader(ExpressionReader):
         self._absent, self._label, self._labelled = False, "", False
 
     def parts(self) -> tuple[Expression | None, Tree | None]:
-        """The condition as two that must both hold, of which one may be missing."""
+        """Returns the condition as two that must both hold; one of them may be missing."""
         ranges = self._split(0, len(self.tokens), "AND")
         trees = [self._tree(begin, end) for begin, end in ranges]
         rows = [tree for tree in trees if isinstance(tree, Cell) and tree.at is None]
@@ -122,7 +122,7 @@ class ConditionReader(ExpressionReader):
         return self._cell(self._bound(name, first, offset), sql), behind
 
     def _bound_or_tested(self, name: Name | None, first: bool, offset: int, move: int = 0) -> Bound | None:
-        """As :meth:`_bound`; the tested row is the last one that is bound if its neighbour is looked at."""
+        """Reads like :meth:`_bound`; the tested row is the last one that is bound if its neighbour is looked at."""
         row = self._bound(name, first, offset)
         if not move:
             return row
@@ -173,7 +173,7 @@ class ConditionReader(ExpressionReader):
         return self._operation(begin, end, span)
 
     def _seen(self, begin: int, end: int) -> tuple[str, set[Bound | Extreme | None], Total | None]:
-        """The SQL of a part of the condition, and what it looks at."""
+        """Returns the SQL of a part of the condition, and the rows it refers to."""
         self._rows, self._total, self._labelled = set(), None, False
         return self._sql(begin, end), self._rows, self._total
 

@@ -33,7 +33,7 @@ class Column:
 
 @attrs.frozen
 class Constant:
-    """A number, text, truth value, or None; ``kind`` is the type that SQL says it is of, if it does."""
+    """A number, text, truth value, or None; ``kind`` is the type that SQL gives it, if it does."""
 
     value: int | float | str | bool | None
     kind: str = ""
@@ -279,7 +279,7 @@ def _number(text: str) -> Constant:
 
 
 def _text(token: str) -> str:
-    """What a string says."""
+    """Returns the text of a string constant."""
     if token[0] in "rR":
         return token[2:-1]
     if token[0] in "xX":

@@ -68,7 +68,7 @@ RowPattern = Variable | Anchor | Concatenation | Alternation | Permutation | Rep
 
 
 class Output(Enum):
-    """Which rows are shown."""
+    """The rows that are shown."""
 
     ONE_ROW = "ONE ROW PER MATCH"
     SHOW_EMPTY = "ALL ROWS PER MATCH SHOW EMPTY MATCHES"
@@ -77,7 +77,7 @@ class Output(Enum):
 
 
 class SkipTo(Enum):
-    """Where the search goes on after a match."""
+    """The place where the search goes on after a match."""
 
     PAST_LAST = "PAST LAST ROW"
     NEXT_ROW = "TO NEXT ROW"

@@ -338,7 +338,7 @@ class ExpressionReader:
 
 
 class _RowReader(ExpressionReader):
-    """What FIRST, PREV or an aggregate takes: an expression over rows of one name."""
+    """Reads the argument of FIRST, PREV or an aggregate: an expression over rows of one name."""
 
     def __init__(self, scope: Scope, tokens: Sequence[Token], call: Token, label: str = "") -> None:
         super().__init__(scope, tokens)
@@ -375,7 +375,7 @@ def quoted(label: str) -> str:
 
 
 def navigated(reader: ExpressionReader, place: int) -> tuple[int, int | None, list[tuple[int, int]], int]:
-    """What a navigation is: how many rows to move, where FIRST or LAST stands, its arguments, the place behind it."""
+    """Returns a navigation: rows to move, the place of FIRST or LAST, its arguments, and the place behind it."""
     word = reader._upper(place)
     arguments, behind = reader._arguments(place)
     if word in LOGICAL:

@@ -30,7 +30,7 @@ from cetdsl.rows.tokens import Token
 
 
 def resolve(clause: MatchClause, columns: Sequence[str]) -> ResolvedMatch:
-    """What a clause asks of a DataFrame with some columns.
+    """Resolves a clause against the columns of a DataFrame.
 
     Parameters
     ----------

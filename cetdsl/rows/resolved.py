@@ -32,7 +32,7 @@ class Value:
     each: tuple[str, ...] = ()
 
     def within(self, write: Callable[[str], str]) -> Value:
-        """What is computed of the value, given by the SQL for it."""
+        """Returns a value computed of this one by the SQL that ``write`` gives."""
         return attrs.evolve(self, sql=write(self.sql), each=tuple(sql and write(sql) for sql in self.each))
 
     @property
@@ -135,7 +135,7 @@ class ResolvedMatch:
 
     @property
     def pointed(self) -> Pointed:
-        """What errors of the run point at."""
+        """Returns the places that errors of the run point at."""
         defined = {each.variable.lower(): each.tokens for each in self.clause.definitions}
         found = [defined.get(name.lower(), ()) for name in self.variables]
         spans = tuple((tokens[0].start, tokens[-1].end) if tokens else (0, 0) for tokens in found)

@@ -11,7 +11,7 @@ from cetdsl.errors import ParseError
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"
     QUOTED = "quoted name"
@@ -104,7 +104,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def _end_of_comment(text: str, start: int) -> int:
-    """Where a comment ends, which may hold others."""
+    """Returns the end of a comment, which may hold others."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge.group() == "/*" else -1

@@ -45,7 +45,7 @@ def returned(text: str, at: int, tokens: pp.ParseResults) -> Returned:
 
 
 def group_of(text: str, at: int, tokens: pp.ParseResults) -> str | Computed:
-    """A column to group by: its name, or what it is computed of."""
+    """Returns a column to group by: its name, or the term that it is computed from."""
     first, *given = tokens
     if isinstance(first, str):
         return first

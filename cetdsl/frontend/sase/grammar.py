@@ -246,7 +246,7 @@ def _query_rule(
 
 
 def _skip_rule(name: pp.ParserElement) -> pp.ParserElement:
-    """What stands behind AFTER MATCH SKIP; SQL's SKIP TO v is SKIP TO LAST v."""
+    """Returns the rule for the text behind AFTER MATCH SKIP; SQL's SKIP TO v is SKIP TO LAST v."""
     ways = [_keyword(*words.split()).set_parse_action(pp.replace_with(to)) for to, words in SKIPS.items()]
     past_last, next_row, to_first, to_last = ways
     to = _keyword("TO").set_parse_action(pp.replace_with(TO_LAST))

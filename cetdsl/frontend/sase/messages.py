@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cetdsl.analysis.functions import CAST_HINT, CONDITIONAL_HINT
-from cetdsl.errors import ParseError
+from cetdsl.errors import ParseError, nearest
 from cetdsl.frontend.sase.clauses import LENGTHS
 from cetdsl.frontend.sase.tokens import CLOSING, PARAMETER, error_at, skip_blanks, token_at, tokens_from
 from cetdsl.pattern.intervals import HINT as INTERVALS
@@ -64,7 +64,10 @@ def _unclosed(text: str, at: int) -> ParseError | None:
         token = found.group()
         if token in ("'", '"', "`"):
             return error_at(
-                text, found.start(), f"the {token} that starts here is never closed", f"add a closing {token}"
+                text,
+                found.start(),
+                f"the {token} that starts here is never closed",
+                f"add a closing {token}; inside of quotes it is doubled: {token}it{token}{token}s{token}",
             )
         if found["open"]:
             opened.append(found)
@@ -82,11 +85,11 @@ def _unclosed(text: str, at: int) -> ParseError | None:
 
 
 def _wording(expected: str, previous: str, found: str, before: list[str]) -> tuple[str, str | None]:
-    """What is wrong, and what to do, in the user's words."""
+    """Returns the error and a hint, in the user's words."""
     instead = f"found {found!r}" if found else "the text ends"
     word = previous.upper()
     if expected == "PATTERN":
-        return f"PATTERN is missing: {instead}", SHAPE
+        return f"PATTERN is missing: {instead}", nearest(found, ("PATTERN", "RETURN"), SHAPE)
     if "pattern" in expected:
         return "a pattern is missing", _missing_pattern(word, found, before)
     if expected.startswith("( after "):

@@ -25,7 +25,7 @@ class Times:
 
 @attrs.frozen
 class Brackets:
-    """``s[]``: says that the variable stands for several events."""
+    """``s[]``: marks that the variable stands for several events."""
 
     at: int
 
@@ -103,7 +103,7 @@ def limited(text: str, at: int, tokens: pp.ParseResults) -> Pattern:
 
 
 def _end_of_part(text: str, begin: int) -> int:
-    """Where a part of a list, or what stands in parentheses, ends."""
+    """Returns the end of a part of a list, or of the text in parentheses."""
     depth, end = 0, begin
     for token in tokens_from(text, begin):
         depth += bool(token["open"]) - bool(token["close"])

@@ -39,7 +39,7 @@ def _as_argument(name: str) -> str:
 
 
 def in_parameters(name: str) -> str:
-    """What to do about a parameter without a value where values are given together, as of a workload."""
+    """Returns the hint for a parameter without a value where values are given together, as for a workload."""
     return f"give it: parameters={{{name!r}: ...}}"
 
 
@@ -178,7 +178,7 @@ def parse_queries(text: str, parameters: Mapping[str, Literal] = _NO_PARAMETERS)
 
 
 def _statements(text: str) -> Iterable[tuple[int, int]]:
-    """Where the parts of a text between semicolons begin and end, blanks and comments before them left out."""
+    """Yields the begin and end of each part of a text between semicolons, without leading blanks and comments."""
     start = skip_blanks(text, 0)
     for token in tokens_from(text):
         if token.group() == ";":

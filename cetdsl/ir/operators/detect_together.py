@@ -87,7 +87,7 @@ class DetectTogether(Unary):
         return "1 query" if count == 1 else f"{count:,} queries"
 
     def _details(self, of_shared: str) -> tuple[str, ...]:
-        """What the queries are made of; ``of_shared`` says how sub-patterns are."""
+        """Describes the parts of the queries; ``of_shared`` describes those of sub-patterns."""
         shared = sum(vertex.query < 0 for vertex in self.vertices)
         lines = []
         if shared:

@@ -20,7 +20,7 @@ _MANY_BITS = 50
 
 @attrs.frozen
 class Planned:
-    """How the plans of the branches came about: ``asked`` is what the user asked for."""
+    """The plans of the branches, with the problems they solve; ``asked`` is what the user requested."""
 
     problems: tuple[Problem, ...]
     plans: tuple[Plan, ...]
@@ -79,7 +79,7 @@ class DetectTrends(ListTrends):
 
 
 def _written(statistics: Statistics | None) -> str:
-    """Writes what a sample says."""
+    """Writes the statistics of a sample."""
     known = statistics or Statistics()
     rates = [f"{name} {rate:.3g}" for name, rate in known.rates.items()]
     shares = [f"{', '.join(dict.fromkeys(pair))} {share:.3g}" for pair, share in known.selectivities.items()]

@@ -33,7 +33,7 @@ class JoinPaths(Unary):
 
     @property
     def _graph(self) -> tuple[str, tuple[str, ...]]:
-        """How the graph is found: as cells by Spark, or as edges by the kernel where that must tell them."""
+        """Describes how the graph is found: as cells by Spark, or as edges by the kernel where only it can do so."""
         maximal, by_kernel = self.spec.query.completeness == MAXIMAL, self.spec.query.edges_by_kernel
         if maximal and by_kernel:
             share = "each task lists the edges of its share that no longer path goes round"

@@ -11,7 +11,7 @@ from cetdsl.ir.slots import WORK
 
 @attrs.frozen
 class MeasureInstances(DetectTogether):
-    """Finds the matches of :class:`DetectTogether`, and tells of the work instead of them."""
+    """Finds the matches of :class:`DetectTogether`, and reports the work instead of them."""
 
     stage = "measure instances"
     only_batch = "work is told when all of it is done"  # type: ignore[assignment]  # unlike what it measures

@@ -78,7 +78,7 @@ class Operator:
         return ()
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        """Describes how the time of the plan up to here grows, if so many rows are wanted."""
+        """Describes how the time of the plan up to here grows, if ``limit`` rows are wanted."""
         return self.children[0].costs(limit) if self.children else ()
 
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -89,7 +89,7 @@ class Operator:
 
     @property
     def source(self) -> Source:
-        """How the events are read."""
+        """The source that the events are read from."""
         return self.children[0].source
 
     @property
@@ -99,7 +99,7 @@ class Operator:
 
     @property
     def side(self) -> str:
-        """Which side of the query this is; "" where there is but one."""
+        """The name of the side of the query that the plan is for; "" where there is but one."""
         return self.children[0].side
 
     @property

@@ -34,7 +34,7 @@ class Propagate(Carry):
         return (Step(label, (*self.carried, *self._halved())),)
 
     def _halved(self) -> tuple[str, ...]:
-        """Says which events two threads share."""
+        """Describes which events two threads share."""
         if not fits_in_halves(self.spec):
             return ()
         unit = words.unit_of(self.source)

@@ -21,7 +21,7 @@ class Alone:
 
     @property
     def sliding(self) -> bool:
-        """Whether its answers are told apart by windows."""
+        """Whether its answers are distinguished by windows."""
         return bool(self.plan.source.window)
 
 

@@ -61,7 +61,7 @@ def along_paths(limit: int | None = None) -> str:
 
 
 def rounds_before(query: KernelQuery) -> tuple[str, ...]:
-    """Describes the rounds of joins before any path is followed: they tell what lies on a trend, and which edges do."""
+    """Describes the rounds of joins before any path is followed: they find the events on trends, and the edges."""
     machine = query.machine
     states = set(range(len(machine.variables)))
     if {state for state, _ in machine.initial} == states == {state for state, _ in machine.final}:

@@ -22,7 +22,7 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 
 
 class Cover(NamedTuple):
-    """How the slices of a chunk of panes are made of blocks, which are as long as a window.
+    """Describes how the slices of a chunk of panes are made of blocks, which are as long as a window.
 
     A window is a suffix of the block that it begins in and a prefix of the next one; either may have no events.
     """

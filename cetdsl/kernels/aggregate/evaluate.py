@@ -38,7 +38,7 @@ class Evaluator:
         self.span = span_of(spec.query)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
-        """All accumulators over all slices."""
+        """Computes all accumulators over all slices."""
         events, before, until = self._guarded.with_guards(events)
         conditions = conditions_of(self.spec.query, events, before, until, self._guarded.anchors(events))
         subslices = subslices_of(self.spec.query, slices, events, bounds)
@@ -62,7 +62,7 @@ class Evaluator:
 
 
 class _Job(NamedTuple):
-    """One evaluation, whose passes share events, tables and subslices; there are so many ``slices``."""
+    """One evaluation of ``slices`` slices, whose passes share events, tables and subslices."""
 
     evaluator: Evaluator
     events: Events

@@ -17,7 +17,7 @@ _LONG = 2**60
 
 
 class Kept(NamedTuple):
-    """How an extreme is kept.
+    """Describes how an extreme is kept.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Kept(NamedTuple):
     bound: int
 
     def restored(self, found: Ints) -> Ints:
-        """Returns ranks or lengths from what was kept."""
+        """Returns ranks or lengths from the kept values."""
         if self.bound < 0:
             return found
         return np.where(found >= self.least, self.bound - found, found)

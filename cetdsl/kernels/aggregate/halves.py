@@ -61,7 +61,7 @@ def backwards(machine: Machine) -> Machine:
 
 
 def _mirrored(comparisons: _Comparisons) -> _Comparisons:
-    """Returns the same comparisons where what was the later event is the earlier one."""
+    """Returns the same comparisons with the earlier and the later event exchanged."""
     return tuple(Comparison(MIRRORED[c.op], c.earlier, c.later) for c in comparisons)
 
 
@@ -269,7 +269,7 @@ def _both(first: Callable[[], _First], second: Callable[[], _Second]) -> tuple[_
 
 
 class _How(NamedTuple):
-    """How values of both halves are put together: accumulators' operations, their values of no event, the modulus."""
+    """The rules for joining both halves' values: accumulators' operations, their values of no event, the modulus."""
 
     how: Ints
     one: NDArray[Any]
@@ -313,7 +313,7 @@ def _scaled_product(a: complex, b: complex) -> complex:
 
 @inlined
 def _join(ahead: NDArray[Any], behind: NDArray[Any], how: _How, out: NDArray[Any]) -> None:
-    """Adds the values of trends of which any in ``ahead`` goes on with any of those ``behind``."""
+    """Adds the values of trends that join any in ``ahead`` with any of those ``behind``."""
     for k in range(len(out)):
         value = _joined(ahead[k], behind[k], ahead[0], behind[0], k, how.how[k], how.one[k], how.prime, how.reciprocal)
         out[k] = gather(out[k], value, how.prime)

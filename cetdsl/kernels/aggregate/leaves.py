@@ -36,7 +36,7 @@ class Limb(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What events add to the accumulators other than the number of trends, whose weights are sums of limbs."""
+    """The weights of events in the accumulators other than the number of trends, as sums of limbs."""
 
     limbs: list[Limb]
     #: Shape (limbs, n).
@@ -209,7 +209,7 @@ class _Instants(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """What is known of a leaf in the making, and of an instant; see :func:`_take` and :func:`_gain`.
+    """The room for a leaf in the making, and for an instant; see :func:`_take` and :func:`_gain`.
 
     The entries of the accumulators' matrices come one after another, and so do the gains of those that may change.
     """
@@ -222,7 +222,7 @@ class _Room(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """How far events are multiplied: the next ``event`` and its ``segment``, and whether the leaf has none yet."""
+    """The position reached: the next ``event`` and its ``segment``, and whether the leaf has none yet."""
 
     segment: int
     event: int

@@ -22,7 +22,7 @@ from cetdsl.pattern.expressions import MIRRORED
 
 
 class Walks(NamedTuple):
-    """Which events a side receives from: those of smaller, equal and larger values."""
+    """The events that a side receives from: those of smaller, equal and larger values."""
 
     smaller: bool
     equal: bool
@@ -70,7 +70,7 @@ class Link(NamedTuple):
 
 @jit
 def _cut(order: Ints, rows: Ints, grouping: int) -> tuple[Ints, Ints, Bools]:
-    """Returns the members in order, their runs, and where each group begins: where one of so many keys differs.
+    """Returns the members in order, their runs, and the begins of groups: where one of ``grouping`` keys differs.
 
     The last column of ``rows`` is the member, the others are its keys: they lie side by side, as all are read at once.
     """
@@ -183,7 +183,7 @@ def walks_of(pairs: Sequence[Pair], backwards: bool) -> Walks:
 
 
 def link_of(pairs: Sequence[Pair], events: Events, sides: tuple[Members, Members]) -> Link:
-    """Sorts the members of two variables by what their predicates, one of which may be no equality, compare."""
+    """Sorts the members of two variables by the columns that their predicates compare."""
     ordered = sorted(pairs, key=lambda pair: pair.op != "=")
     columns = [pair.left for pair in ordered], [pair.right for pair in ordered]
     which = [_comparable(events, side, own) for side, own in zip(sides, columns, strict=True)]
@@ -210,7 +210,7 @@ def _comparable(events: Events, side: Members, columns: list[int]) -> Ints:
 
 
 def _order(keys: Ints) -> Ints:
-    """Returns the order of rows by their columns, the first of which matters most.
+    """Returns the order of rows by their columns, from the most significant one, which is the first.
 
     One number that stands for all of them is sorted in a third of the time of the columns one after another.
     """

@@ -107,7 +107,7 @@ def one_of(dtype: Any) -> Any:
 
 
 def parts_of(spec: KernelSpec) -> list[Part]:
-    """Which accumulators are whole numbers, and which are rounded."""
+    """Returns the parts: the accumulators that are whole numbers, and those that are rounded."""
     additive = additive_accumulators(spec)
     whole = [k for k, accumulator in enumerate(additive) if is_exact_accumulator(spec, accumulator)]
     rounded = [k for k in range(len(additive)) if k not in whole]

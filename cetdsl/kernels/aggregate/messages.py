@@ -60,7 +60,7 @@ class MessageEvaluator:
             self.links.setdefault((pair.left_variable, pair.right_variable), []).append(pair)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
-        """All accumulators over all slices."""
+        """Computes all accumulators over all slices."""
         found = [
             self._together(events, columns, slices.low[part], slices.high[part])
             for part in _parts(slices.high - slices.low)
@@ -80,7 +80,7 @@ class MessageEvaluator:
                 yield link[link[0] == variable], link
 
     def roots(self) -> list[int]:
-        """One variable of each part of the forest."""
+        """Returns one variable of each part of the forest."""
         found: list[int] = []
         reached: set[int] = set()
         for root in self.variables:
@@ -112,7 +112,7 @@ class Job(Protocol):
 
 
 def values_of(spec: KernelSpec, job: Job, columns: list[ValueColumn], events: int) -> Values:
-    """Evaluates all accumulators over the slices of a job, out of a chunk of so many events."""
+    """Evaluates all accumulators over the slices of a job, out of a chunk of ``events`` events."""
     ways = np.zeros(job.slices)
     for members in job.members.values():
         ways += np.log2(np.maximum(np.bincount(members.slice, minlength=job.slices), 1))

@@ -259,7 +259,7 @@ def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_pan
 
 
 def answered(table: AccumulatorTable, slices: Slices) -> Iterator[Ints]:
-    """Yields the windows that have trends, so many at a time as are answered together."""
+    """Yields the windows that have trends, in groups that are answered together."""
     found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
     for low in range(0, len(found), _ANSWER_ROWS):
         yield found[low : low + _ANSWER_ROWS]

@@ -33,7 +33,7 @@ ONE = -1
 
 
 class Rules(NamedTuple):
-    """How matrices and vectors are multiplied, and what an event adds to a matrix; entries by their numbers.
+    """Rules for multiplying matrices and vectors, and for adding an event to a matrix; entries by their numbers.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Side(NamedTuple):
 
 
 def demands_of(pairs: Iterable[Pair], pivot: int, variable: int) -> tuple[Demand, ...]:
-    """What pairwise predicates demand of an event of a variable, given the event of the pivot."""
+    """Returns the demands of pairwise predicates on an event of a variable, given the event of the pivot."""
     found = []
     for pair in pairs:
         if (pair.left_variable, pair.right_variable) == (variable, pivot):

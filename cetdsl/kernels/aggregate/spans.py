@@ -48,12 +48,12 @@ class SpanEvaluator:
                 self.links.setdefault((one.left_variable, one.right_variable), []).append(one)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
-        """All accumulators over all slices."""
+        """Computes all accumulators over all slices."""
         return values_of(self.spec, _Job(self, events, slices, bounds), columns, len(events.time))
 
 
 class _Asked(NamedTuple):
-    """What the first events ask of another variable: ranges of its events, sorted by area and values.
+    """The ranges of another variable's events that the first events need, sorted by area and values.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ def _areas(time: Ints, low: Ints, high: Ints, span: int) -> Ints:
 
 @jit
 def _ranges(link: Link, walks: Walks, members: int) -> tuple[Ints, Ints, Ints]:
-    """Returns what a link's first side asks of its second, which has so many members, as fields of :class:`_Asked`."""
+    """Returns the ranges of a link's second side, of ``members`` members, as fields of :class:`_Asked`."""
     low, high = np.zeros((2, link.first), dtype=np.int64), np.zeros((2, link.first), dtype=np.int64)
     place = np.full(members, -1)
     runs = len(link.run) - 1

@@ -29,7 +29,7 @@ class SliceEvaluator(Protocol):
     """Computes a query's accumulators over slices of events."""
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
-        """All accumulators over all slices; ``bounds`` are what spans look back and ahead to."""
+        """Computes all accumulators over all slices; ``bounds`` limit how far spans look back and ahead."""
 
 
 #: Slices of so many events take as long by a pass for each event of the pivot as by a sweep.

@@ -84,7 +84,7 @@ def stretch_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_ev
 
 
 def _timed(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches; rows without a time raise, of which other tasks may have some, too."""
+    """Yields the batches; raises for rows without a time, which other tasks may have, too."""
     for batch in batches:
         NullTime.refuse_rows(batch.column(layout.position(TIME)).null_count, layout.time, or_more=True)
         yield batch
@@ -93,7 +93,7 @@ def _timed(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 def _sorted_parts(
     layout: RowLayout, of_file: RowLayout, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yields a task's events, sorted, in parts: of one file, of which a column tells in ``layout`` alone.
+    """Yields a task's events, sorted, in parts: of one file, by a column that ``layout`` alone has.
 
     A part has as many bytes as may be held, about, and needs no other, so that none is written to disk.
     """
@@ -234,7 +234,7 @@ def _products(part: Part, matrices: Matrices, owner: Ints) -> Matrices:
 
 
 def _nothing(spec: KernelSpec, chunk: Chunk, rows: int) -> list[pa.Array]:
-    """Returns so many rows without an answer."""
+    """Returns ``rows`` rows without an answer."""
     nobody = np.zeros(0, dtype=np.int64)
     exact = [
         np.zeros(0, dtype=object) if is_exact_accumulator(spec, each) else None for each in spec.answer.accumulators

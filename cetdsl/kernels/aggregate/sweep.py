@@ -62,7 +62,7 @@ class SweepEvaluator:
         self._longest = longest_trend(query.machine)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
-        """All accumulators over all slices."""
+        """Computes all accumulators over all slices."""
         job = _Job(self, events, subslices_of(self.spec.query, slices, events, bounds), len(slices.low))
         long = likely_beyond(slices.high - slices.low, self._longest)
         moduli = (MULTIPLIED, MULTIPLIED)
@@ -135,7 +135,7 @@ class _Job:
 
 
 class _Walk:
-    """The leaves of one side in the order of its walks, and the range of them that each subslice asks for."""
+    """The leaves of one side in the order of its walks, and the range of them for each subslice."""
 
     def __init__(self, job: _Job, side: Side, values: Ints, backwards: bool) -> None:
         self.job, self.side = job, side

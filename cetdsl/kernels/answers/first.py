@@ -17,7 +17,7 @@ BUFFER_BYTES, GIVEN_ROWS = 32 << 20, 10_000
 
 
 def first_stream(spec: FirstSpec, batches: Iterator[pa.RecordBatch], buffer_bytes: int = BUFFER_BYTES) -> Columns:
-    """Yields so many rows of each place, in the order of the rows; where weights are equal, the earliest ones."""
+    """Yields ``spec.size`` rows of each place, in their order; where weights are equal, the earliest ones."""
     waiting, held, kept = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         waiting.append(batch)
@@ -39,7 +39,7 @@ def _first(spec: FirstSpec, batches: list[pa.RecordBatch]) -> pa.Table:
 
 
 def _chosen(place: Ints, weight: pa.Array, size: int) -> Ints:
-    """Returns which rows are among so many of the greatest weight of their place; NULL is less than any weight."""
+    """Returns the ``size`` rows of the greatest weight of each place; NULL is less than any weight."""
     codes, valid = order_codes([weight])
     order = np.lexsort((~codes[0], ~valid[0], place))
     begins = np.flatnonzero(np.diff(place[order], prepend=-1))

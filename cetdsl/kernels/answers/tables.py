@@ -78,7 +78,7 @@ def extreme_accumulators(spec: KernelSpec) -> list[Accumulator]:
 
 
 def turned(ranks: Ints, values: int) -> Ints:
-    """Ranks from 1 in the opposite order of so many values; 0 stays for none."""
+    """Returns ranks from 1 in the opposite order of ``values`` values; 0 stays for none."""
     return np.where(ranks > 0, values + 1 - ranks, 0)
 
 

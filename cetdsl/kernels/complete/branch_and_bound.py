@@ -74,7 +74,7 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
 
 
 class _Known(NamedTuple):
-    """A plan within the limit, and what is known of better ones.
+    """A plan within the limit, and bounds on better ones.
 
     ``price`` is the CPU, in units of `Choices`, that a byte costs. No plan within the limit has less CPU than this one
     has, less the ``gap``.

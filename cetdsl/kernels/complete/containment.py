@@ -107,7 +107,7 @@ class _Sieve:
         self.kept = _Kept(*(np.zeros(0, dtype=kind) for kind in ("i8", "i8", "i4", "i4", "i8", "i8", "u8")))
 
     def sift(self, start: Ints, event: Ints, variable: Ints, fresh: Bools) -> Bools:
-        """Returns which of some trends are kept; ``fresh`` says where another key and window begins."""
+        """Returns which trends are kept; ``fresh`` marks where another key and window begins."""
         self._make_room(len(fresh), len(event))
         unbroken = self.spec.completeness != MAXIMAL
         return _sift(start, event, variable, fresh, unbroken, self.counters, self.table, self.kept)
@@ -119,7 +119,7 @@ class _Sieve:
         return _CODE_BYTES * codes + _TREND_BYTES * trends + _BINDING_BYTES * bindings
 
     def _make_room(self, trends: int, bindings: int) -> None:
-        """Makes room for so many more trends and bindings."""
+        """Makes room for ``trends`` more trends and ``bindings`` more bindings."""
         _, codes, owners, held = (int(n) for n in self.counters + [0, bindings, trends, bindings])
         sizes = (codes, codes, held, held, held, owners + 1, owners)
         self.kept = _Kept(*(_grown(column, size) for column, size in zip(self.kept, sizes)))
@@ -143,7 +143,7 @@ def _too_large(spec: ContainmentSpec, keys: list[pa.Array], sieve: _Sieve) -> Gr
 
 
 def _grown(array: Any, size: int) -> Any:
-    """Returns the array with room for at least so many entries."""
+    """Returns the array with room for at least ``size`` entries."""
     if len(array) >= size:
         return array
     out = np.empty(max(size, 3 * len(array) // 2), dtype=array.dtype)

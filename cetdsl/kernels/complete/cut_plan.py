@@ -38,7 +38,7 @@ ROUNDING = 1e-12
 
 
 class Costs(NamedTuple):
-    """What each graphlet costs: entry ``[i, j]`` is of atoms ``i`` to ``j - 1``; those with ``j <= i`` are not read.
+    """The costs of graphlets: entry ``[i, j]`` is of atoms ``i`` to ``j - 1``; those with ``j <= i`` are not read.
 
     ``memory`` is bytes of the partial trends of a graphlet, whole numbers, so that their sums are exact whatever the
     order, infinite where they are too many to count. ``cpu`` is steps if the graphlet is cached, ``walk`` if it is
@@ -63,7 +63,7 @@ class Costs(NamedTuple):
 
 @attrs.frozen
 class CutPlan:
-    """Graphlets of so many ``atoms``, and what they are predicted to cost.
+    """Graphlets of ``atoms`` atoms, and their predicted costs.
 
     A cut ``c`` lies between atoms ``c - 1`` and ``c``; ``cached`` says which graphlets are cached, the others are
     walked. ``memory`` is bytes of all cached partial trends, and ``cpu`` is steps (see :class:`Costs`), infinite where
@@ -92,7 +92,7 @@ class CutPlan:
 
 
 def algorithm_of(cached: Sequence[bool] | Bools) -> str:
-    """Returns the published algorithm that a plan amounts to; ``cached`` says which of its graphlets are cached."""
+    """Returns the published algorithm that a plan amounts to; ``cached`` marks the graphlets that are cached."""
     if len(cached) == 1 and cached[0]:
         return "t-cet"
     return "h-cet" if any(cached) else "m-cet"

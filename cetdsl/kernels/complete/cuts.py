@@ -286,7 +286,7 @@ def _choose_plan(costs: Costs, sizes: Ints, memory: float, optimizer: str, reuse
 
 
 def _within(plan: CutPlan, costs: Costs, memory: float) -> CutPlan:
-    """Returns a plan with exact costs, of which each graphlet is an atom; those that do not fit are walked."""
+    """Returns a plan with exact costs, where each graphlet is an atom; those that do not fit are walked."""
     sizes = np.diagonal(costs.memory, 1)
     kept = np.array(plan.cached) & (sizes <= memory)
     for largest in np.argsort(-np.where(kept, sizes, 0.0), kind="stable"):
@@ -298,7 +298,7 @@ def _within(plan: CutPlan, costs: Costs, memory: float) -> CutPlan:
 
 
 class _Model(NamedTuple):
-    """What the optimizer takes for the costs of the graphlets of a stretch of nodes.
+    """The optimizer's model of the costs of the graphlets of a stretch of nodes.
 
     They are ``exact``, or those of as many vertices in the worst case.
     """
@@ -348,7 +348,7 @@ def _joined(bounds: Ints, flow: Flow, most: int) -> Ints:
 
 
 def _cut_up(bounds: Ints, chosen: NDArray[np.intp], more: int) -> Ints:
-    """Returns the bounds, and so many more within the chosen stretches, in proportion to their nodes."""
+    """Returns the bounds, and ``more`` others within the chosen stretches, in proportion to their nodes."""
     sizes = np.diff(bounds)[chosen]
     parts = np.minimum(1 + (more * sizes) // sizes.sum(), sizes)
     inner = [np.linspace(bounds[c], bounds[c + 1], p + 1)[1:-1].astype(np.int64) for c, p in zip(chosen, parts)]

@@ -44,7 +44,7 @@ def extract(
     block: int = BLOCK,
     measured: Measured | None = None,
 ) -> Iterator[Block]:
-    """Yields the trends of windows, in blocks of so many bindings; a trend that is longer makes a block of its own.
+    """Yields the trends of windows, in blocks of ``block`` bindings; a longer trend makes a block of its own.
 
     ``variable`` is the bit number of the variable that each state reads, and ``low:high`` are the events of each
     window. The trends are ``complete`` paths, from sources to sinks; else paths from any node that begins a trend to
@@ -80,7 +80,7 @@ def count_refs(
 
 
 class Survey(NamedTuple):
-    """What there is to know about the extraction from each window; arrays of shape (windows,).
+    """The facts about the extraction from each window; arrays of shape (windows,).
 
     ``algorithm`` is the published one that the plan amounts to; ``nodes`` and ``edges`` are those on trends; ``atoms``
     are atomic graphlets. The plan has so many ``graphlets``, with a cut between each two, of which so many are

@@ -81,7 +81,7 @@ class Tables(NamedTuple):
 
 
 class Junctions(NamedTuple):
-    """Which edges are junctions: those that lead to a later graphlet or to an anchor.
+    """The edges that are junctions: those that lead to a later graphlet or to an anchor.
 
     ``bounds`` are the first node of each graphlet, and the end; ``anchored`` says of each node from the first bound on
     whether it is an anchor, and is empty without anchors.
@@ -103,12 +103,12 @@ class Way(NamedTuple):
 
 
 def make_way(longest: int) -> Way:
-    """Makes room for a path of so many nodes."""
+    """Makes room for a path of ``longest`` nodes."""
     return Way(np.empty(longest + WIDE, dtype=np.int64), np.empty((longest, _COLUMNS), dtype=np.int64))
 
 
 def make_tables(nodes: int, entries: int, base: int) -> Tables:
-    """Makes room for the tables of so many nodes from ``base`` on; none has one yet."""
+    """Makes room for the tables of ``nodes`` nodes from ``base`` on; none has one yet."""
     first, middle, last = np.full((3, nodes), -1, dtype=np.int32)
     node, length, rest = np.empty((3, entries), dtype=np.int32)
     return Tables(first, middle, last, node, length, rest, base)
@@ -256,7 +256,7 @@ class Stitcher:
         self.steps = 0
 
     def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:
-        """Yields the trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
+        """Yields the trends, in blocks of ``block`` bindings; a longer trend makes a block of its own."""
 
         def fill(out: Block) -> None:
             _stitch(*self._given, out)
@@ -296,7 +296,7 @@ def _stitch(
     at: Ints,
     out: Block,
 ) -> None:
-    """Goes on from where ``at`` says until the block is full or all trends of a window are found.
+    """Goes on from the position ``at`` until the block is full or all trends of a window are found.
 
     Parameters
     ----------

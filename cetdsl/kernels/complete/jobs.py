@@ -66,7 +66,7 @@ _NONE, _NO, _YES = (np.array(values, dtype=np.bool_) for values in ([], [False],
 
 @attrs.frozen
 class Settings(Extraction):
-    """How trends are extracted.
+    """Settings of how trends are extracted.
 
     ``memory`` is bytes for partial trends and for the search, apart from the graph and the block that is handed over.
     With ``sharing``, windows that overlap share graphlets. A ``thorough`` extraction plans every window, also
@@ -86,14 +86,14 @@ class Settings(Extraction):
 
 @attrs.define
 class Measured:
-    """What an extraction really took: the most bytes held at a time, and steps (see :class:`Survey`)."""
+    """The measured work of an extraction: the most bytes held at a time, and steps (see :class:`Survey`)."""
 
     bytes: int = 0
     steps: int = 0
 
 
 class Choice(NamedTuple):
-    """What is to be kept of a window or pane, and the predicted cost of that.
+    """The choice of what is kept of a window or pane, and its predicted cost.
 
     ``cached`` says which graphlets have tables, ``entries`` is the number of partial trends that are kept, ``steps`` is
     what a :class:`~cetdsl.kernels.complete.extract.Survey` predicts, and ``anchors`` the number of attribute vertices
@@ -112,7 +112,7 @@ _Pane = tuple[Scope, Choice]
 
 
 class Work:
-    """Makes the jobs of an extraction one after the other; each must be done before the next is asked for.
+    """Makes the jobs of an extraction one after the other; each must be done before the next is requested.
 
     Its arguments are those of :func:`~cetdsl.kernels.complete.extract.extract`.
     """
@@ -150,7 +150,7 @@ class Work:
         return self.graph.event | bits[self.graph.state] if bits.any() else self.graph.event
 
     def finish(self, job: Walker | Stitcher) -> None:
-        """Adds the cost of a job to what was measured."""
+        """Adds the cost of a job to the measured work."""
         self._measured.steps += job.steps
         self._measured.bytes = max(self._measured.bytes, job.bytes_held)
 
@@ -234,7 +234,7 @@ class Work:
         return min(memory - INDEX_BYTES * nodes - STEP_BYTES * longest, ENTRY_BYTES * (2**31 - 1))
 
     def choose(self, window: int) -> Choice:
-        """Chooses what is to be kept of a window by itself."""
+        """Chooses the partial trends to keep of a window by itself."""
         graph, rules, scope, algorithm = self.graph, self.rules, self._scope(window), self.settings.algorithm
         room = self._room(scope.last - scope.first, int(self.loads.longest[window]))
         flow = find_flow(graph, rules, scope, scope.first, scope.last)
@@ -255,12 +255,12 @@ class Work:
         return Choice(junctions, _YES, entries, entries + visits + flow.trend_refs, count)
 
     def _choose_graphlets(self, scope: Scope, room: int, flow: Flow, reuse: int = 0) -> Choice:
-        """Chooses the graphlets of a stretch of nodes, of which so many windows reuse what is kept."""
+        """Chooses the graphlets of a stretch of nodes, where ``reuse`` windows reuse what is kept."""
         bounds, plan = plan_graphlets(self.graph, self.rules, scope, room, flow, self.settings, reuse)
         return Choice(Junctions(bounds, _NONE), np.array(plan.cached), plan.memory / ENTRY_BYTES, plan.cpu)
 
     def bytes_of(self, window: int, entries: float) -> float:
-        """Returns the bytes that the extraction from a window holds, with so many partial trends."""
+        """Returns the bytes that the extraction from a window holds, with ``entries`` partial trends."""
         longest = int(self.loads.longest[window])
         if entries == 0:
             return float(FRAME_BYTES * longest)
@@ -317,7 +317,7 @@ class Work:
     # -- windows that overlap --------------------------------------------------------------------------------------
 
     def _stitch_series(self, begin: int, end: int) -> Iterator[Walker | Stitcher]:
-        """Yields the jobs of windows each of which overlaps the next one."""
+        """Yields the jobs of a series of windows, where each overlaps the next one."""
         first, last = self.windows.first[begin:end], self.windows.last[begin:end]
         widest, longest = int((last - first).max()), int(self.loads.longest[begin:end].max())
         room = self._room(widest, longest)
@@ -362,7 +362,7 @@ class Work:
             yield self._stitcher(begin + number, junctions, tables, way)
 
     def _panes(self, begin: int, bounds: Ints, last: Ints, room: int, reuse: int) -> list[_Pane]:
-        """Plans the panes between bounds, which so many windows share, each with so many bytes for partial trends."""
+        """Plans the panes between bounds, shared by ``reuse`` windows, with ``room`` bytes each for partial trends."""
         panes = []
         for here, there in pairwise(bounds.tolist()):
             # The first window that holds the pane has the earliest trends; later ones need no others.
@@ -372,7 +372,7 @@ class Work:
         return panes
 
     def _choose_pane(self, scope: Scope, first: int, last: int, room: int, reuse: int) -> Choice:
-        """Chooses what is to be kept of a pane, as if it were entered wherever no edge of its own leads.
+        """Chooses the partial trends to keep of a pane, as if it were entered wherever no edge of its own leads.
 
         Where it is really entered depends on the window, so a rough choice will do.
         """

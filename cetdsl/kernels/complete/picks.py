@@ -39,7 +39,7 @@ class _Found(NamedTuple):
     rank: Numbers
 
     def take(self, rows: Ints) -> _Found:
-        """Some of the trends."""
+        """Returns some of the trends."""
         return _Found(take_trends(self.block, rows), self.shown.take(from_numpy(rows)), self.rank[rows])
 
 

@@ -139,7 +139,7 @@ def join_pieces(pieces: Graph, share: tuple[int, int] = (0, 1), block: int = BLO
 
 
 class Weighed(NamedTuple):
-    """What a number of anchors costs: so many ``pieces``, the sum of their lengths, and of their visits by trends."""
+    """The cost of a number of anchors: the number of ``pieces``, the sum of their lengths, and visits by trends."""
 
     pieces: float
     refs: float
@@ -181,7 +181,7 @@ def _visits(graph: Graph, anchored: Bools, paths: Floats) -> float:
 
 
 def anchors_of(graph: Graph, asked: int | None, memory: int | None) -> tuple[Bools, int]:
-    """Chooses the anchors of the graph of one window: so many as are asked for, else as many as cost least.
+    """Chooses the anchors of one window's graph: as many as requested, else as many as cost least.
 
     With few anchors pieces are long and many, and take time to be sent; with many, trends are made of many pieces. The
     number of anchors is the cheapest of 1, 2, 4, ..., among those whose pieces fit the memory.
@@ -287,7 +287,7 @@ def join_stream(spec: JoinSpec, batches: Iterator[pa.RecordBatch]) -> Columns:
 
 
 def _behind(last: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-    """Returns where the anchors behind each piece stand, which one piece of each end says."""
+    """Returns the begin and end of the anchors behind each piece, which are given for one piece of each end."""
     saying = np.flatnonzero(np.diff(offsets))
     start, stop = np.zeros((2, int(last.max()) + 1), dtype=np.int64)
     start[last[saying]], stop[last[saying]] = offsets[saying], offsets[saying + 1]

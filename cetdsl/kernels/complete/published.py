@@ -36,7 +36,7 @@ MOST_NODES = 2**17
 
 
 def worst_case_costs(sizes: Sequence[int] | npt.NDArray[np.int64], ref_bytes: int = 4) -> Costs:
-    """The costs of a graph of which nothing is known but its vertices.
+    """Returns the costs of a graph of which only the vertices are known.
 
     Parameters
     ----------

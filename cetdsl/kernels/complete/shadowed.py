@@ -29,7 +29,7 @@ from cetdsl.kernels.wire.windows import span_subslices
 
 
 class ShadowedPart(NamedTuple):
-    """Some slices with copies of their events: what is known of these, and the machine's graph where it tells all.
+    """Some slices with copies of their events: their standing, and the machine's graph where it decides alone.
 
     ``number`` is the chunk's number of each copy, and ``low`` and ``high`` are the copies of each slice.
     """
@@ -60,7 +60,7 @@ class ShadowedGraphs:
         self._led = _led(query)
 
     def around(self, events: Events, before: Ints, until: Ints) -> Surroundings:
-        """Returns what is to be known of a chunk; the events have code columns for guards."""
+        """Returns the surroundings of a chunk; the events have code columns for guards."""
         deadline = NO_DEADLINE
         if self.query.windowing.kind == SPAN:
             deadline = find_deadlines(self._base, events, self.query.windowing.length)
@@ -83,7 +83,7 @@ class ShadowedGraphs:
         return first, last, event, row, variables
 
     def part(self, around: Surroundings, low: Ints, high: Ints, pivot: Ints, begin: Ints) -> ShadowedPart:
-        """Copies the events of some slices, and finds what tells their trends."""
+        """Copies the events of some slices, and finds the facts that decide their trends."""
         query = self.query
         about = pivot if query.pivot >= 0 else np.full_like(low, -1)
         own, number = beside_pivots(around.events, query.pivot, self._demands, low, high, about)
@@ -95,7 +95,7 @@ class ShadowedGraphs:
         return ShadowedPart(attributes, standing, copies, number, start[:-1], start[1:])
 
     def edges(self, around: Surroundings, part: ShadowedPart, most: int) -> Graph | None:
-        """Returns the graph of a part with its edges listed; None if there are more than so many."""
+        """Returns the graph of a part with its edges listed; None if there are more than ``most``."""
         if part.attributes is not None:
             return list_edges(part.attributes, most)
         events, number = self._followed_events(around, part.copies)

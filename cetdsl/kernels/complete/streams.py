@@ -63,7 +63,7 @@ SHADOWED_EDGE = 4
 
 
 class Part(NamedTuple):
-    """Some slices of a chunk, and the graph of their events; ``edges`` is None if none were asked for.
+    """Some slices of a chunk, and the graph of their events; ``edges`` is None if none were requested.
 
     ``number`` is the chunk's number of each event, ``slices`` are the chunk's numbers of the slices, and ``low`` and
     ``high`` are their events in the graph. Where pairwise predicates relate all events of a trend to one, its
@@ -99,7 +99,7 @@ class Part(NamedTuple):
 
     @property
     def graph(self) -> Graph:
-        """The graph, where its edges were asked for."""
+        """The graph, where its edges were requested."""
         assert self.edges is not None
         return self.edges
 
@@ -210,7 +210,7 @@ class Graphs:
         return [whole.rows(slice(begin, end)) for begin, end in pairwise(bounds_of_lots) if begin < end]
 
     def _part(self, events: Events, around: Surroundings | None, asked: Asked) -> tuple[Part, ShadowedPart | None]:
-        """Builds the graph of some slices; where shadows tell the trends, with what is known of them."""
+        """Builds the graph of some slices; where shadows decide the trends, also returns the facts about them."""
         numbers, low, high, pivot, begin = asked
         if self._shadowed is not None and around is not None:
             told = self._shadowed.part(around, low, high, pivot, begin)
@@ -325,7 +325,7 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
 
 
 def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], tuple[int, int], Ints]]:
-    """Yields the slices of a chunk that are to be listed whole, and those of which each share is to be listed.
+    """Yields the slices of a chunk that are to be listed whole, and those that shares are to list in parts.
 
     With a span shares take turns with the events that trends begin with, which the first pair says.
 
@@ -434,7 +434,7 @@ def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_eve
 
 
 def _survey_columns(held: Census, work: Survey, graph_bytes: int) -> list[pa.Array]:
-    """Makes columns of what is known of some graphs and of their trends; what was not measured is NULL."""
+    """Makes columns of the surveys of some graphs and of their trends; unmeasured values are NULL."""
     known = {**held._asdict(), **work._asdict(), "vertices": work.nodes, "cuts": work.graphlets - 1}
     known["predicted_bytes"] = work.predicted_bytes + graph_bytes
     known["bytes"] = np.where(work.bytes < 0, -1, work.bytes + graph_bytes)

@@ -21,7 +21,7 @@ from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import Between, Branch, BranchPlan
 from cetdsl.ir.machine import Pair
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.detect.runs import Runs
+from cetdsl.kernels.detect.plan_ranges import PlanRanges
 from cetdsl.kernels.detect.steps import Candidates
 from cetdsl.kernels.detect.tables import TableMaker
 from cetdsl.kernels.detect.watch import first_looks, pass_over, room_for
@@ -47,7 +47,7 @@ _MULTIPLIER, _INCREMENT = 6_364_136_223_846_793_005, 1_442_695_040_888_963_407
 
 @attrs.define
 class Slice:
-    """What happened in one slice of the stream of a key."""
+    """The events and decisions of one slice of the stream of a key."""
 
     key: int
     number: int
@@ -63,7 +63,7 @@ class Slice:
 
 @attrs.define
 class _Key:
-    """What is known of a key: ``plans`` has one for each of its slices that are complete, and for the next."""
+    """The state of a key: ``plans`` has one for each of its slices that are complete, and for the next."""
 
     loop: Loop
     #: The sums of its last slices, and its statistics after them.
@@ -240,7 +240,7 @@ class BranchLoop:
         #: The seconds that deciding and planning had taken when the last chunk began.
         self._spent = 0.0
 
-    def runs(
+    def ranges(
         self,
         events: Events,
         tables: TableMaker,
@@ -249,7 +249,7 @@ class BranchLoop:
         try_out: Callable[[Plan], Trial],
         *,
         by_slice: bool,
-    ) -> Runs:
+    ) -> PlanRanges:
         """Decides on the plans of all keys of a chunk.
 
         Parameters
@@ -264,7 +264,7 @@ class BranchLoop:
         try_out : callable
             Returns, for an order, what counts the candidates that the search in it tries.
         by_slice : bool
-            Whether each slice is a run, and a group, of its own, even where the plan stays, and is told.
+            Whether each slice is a range, and a group, of its own, even where the plan stays, and is told.
         """
         spent = self.counts.seconds_deciding + self.counts.seconds_planning
         self._pace.chunk(spent - self._spent)
@@ -281,7 +281,7 @@ class BranchLoop:
         # The last key of a chunk is always among them.
         key.offset += keep_from - low
         self._last = ends[1], key
-        return Runs(*(ints([row[column] for row in rows]) for column in range(6)))
+        return PlanRanges(*(ints([row[column] for row in rows]) for column in range(6)))
 
     def sample(self, events: Events, tables: TableMaker) -> Statistics:
         """Returns the statistics of a chunk, of all of its keys together."""
@@ -486,7 +486,7 @@ class BranchLoop:
         looks: dict[int, Slice],
         counting: float,
     ) -> None:
-        """Tells of each slice of a key."""
+        """Reports each slice of a key."""
         if key.told is None:
             key.told = self._sliding(self._adapting.slices)
         first = len(key.plans) - 1 - len(rows)
@@ -553,7 +553,7 @@ class BranchLoop:
         rows[chosen, 1 + len(ranks) :] = np.concatenate([sampled[:, :, 0], sampled[:, :, 1]]).T
 
     def _of_key(self, key: _Key, number: int, low: int, high: int, group: int) -> Iterator[tuple[int, ...]]:
-        """The runs of a key's events; each slice is a group of its own, from ``group`` on, unless that is negative."""
+        """Yields the ranges of a key; each slice is a group of its own, from ``group`` on, unless that is negative."""
         begin, slice_, complete = low, bisect_right(key.borders, key.offset) - 1, len(key.borders) - 1
         while begin < high:
             last = slice_

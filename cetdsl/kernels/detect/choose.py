@@ -27,7 +27,7 @@ FEW = 8.0
 
 
 class Chooser:
-    """Lists the trends of one query over chunk after chunk of sorted events; ``spec`` tells how plans are chosen."""
+    """Lists the trends of one query over chunk after chunk of sorted events; ``spec`` sets how plans are chosen."""
 
     def __init__(self, spec: DetectSpec) -> None:
         self._kernel, self._given = spec.trends.kernel, spec.plans
@@ -56,7 +56,7 @@ class Chooser:
         yield from self._detectors[plans].enumerate(events, slices, bounds, limit)
 
     def take_partial(self, plans: tuple[Plan, ...]) -> list[Ints]:
-        """The partial matches of each branch and step in these orders, counted since this was last asked for."""
+        """Returns the partial matches of each branch and step in these orders since the last call, and resets them."""
         found = self._detectors[plans].partial
         taken = [counts.sum(axis=0) for counts in found]
         for counts in found:

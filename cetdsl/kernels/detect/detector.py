@@ -17,7 +17,7 @@ from cetdsl.ir.machine import Comparison
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.kernels.detect.adapt import BranchLoop, Trial
 from cetdsl.kernels.detect.nodes import TreeProgram, lay_out_tree
-from cetdsl.kernels.detect.runs import Runs, cut_scopes
+from cetdsl.kernels.detect.plan_ranges import PlanRanges, cut_scopes
 from cetdsl.kernels.detect.scopes import Scopes, scopes_of
 from cetdsl.kernels.detect.search import OPENING, Effort, make_frames, search, whole_effort
 from cetdsl.kernels.detect.steps import MOST, PRUNED, VARIABLE, Negations, Program, Steps, lay_out_steps
@@ -90,9 +90,9 @@ class Detector:
         self._plans = [_settled(plan.plan) for plan in plans]
         self._programs: dict[tuple[int, Plan], Program | TreeProgram] = {}
         self.loops = [self._loop(number, plan) for number, plan in enumerate(plans)]
-        #: Of each branch the runs of the last chunk, where plans change.
-        self.runs: list[Runs | None] = [None] * len(plans)
-        #: Of each branch the partial matches so far, by group (see :class:`Runs`) and step.
+        #: Of each branch the ranges of the last chunk, where plans change.
+        self.ranges: list[PlanRanges | None] = [None] * len(plans)
+        #: Of each branch the partial matches so far, by group (see :class:`PlanRanges`) and step.
         self.partial = [np.zeros((1, len(plan.masks)), dtype=np.int64) for plan in self._plans]
 
     def _loop(self, number: int, plan: BranchPlan) -> BranchLoop | None:
@@ -148,7 +148,7 @@ class Detector:
                     return
 
     def sample(self, events: Events) -> Iterator[Statistics]:
-        """Gives the statistics of a chunk for each branch, all of whose plans may change."""
+        """Returns the statistics of a chunk for each branch, all of whose plans may change."""
         events, _, _ = self._guarded.with_guards(events)
         tables = TableMaker(events)
         for loop in self.loops:
@@ -164,17 +164,17 @@ class Detector:
             yield self._plans[number], scopes
             return
         try_out = given(self._try_out, number, chunk, scopes)
-        runs = loop.runs(chunk.events, chunk.tables, ends, keep_from, try_out, by_slice=self._by_slice)
-        self.runs[number] = runs
+        ranges = loop.ranges(chunk.events, chunk.tables, ends, keep_from, try_out, by_slice=self._by_slice)
+        self.ranges[number] = ranges
         if self._by_slice:
-            self.partial[number] = np.zeros((len(runs.low), len(self._plans[number].masks)), dtype=np.int64)
-        parts, run = cut_scopes(scopes, runs, chunk.extents)
-        plan = runs.plan[run]
+            self.partial[number] = np.zeros((len(ranges.low), len(self._plans[number].masks)), dtype=np.int64)
+        parts, which = cut_scopes(scopes, ranges, chunk.extents)
+        plan = ranges.plan[which]
         for chosen in np.unique(plan).tolist():
             yield _settled(loop.plans[chosen]), parts.take(plan == chosen)
 
     def _try_out(self, number: int, chunk: _Chunk, scopes: Scopes, plan: Plan) -> Trial:
-        """Prepares counting the candidates of a search in an order, as :meth:`BranchLoop.runs` asks for it.
+        """Prepares counting the candidates of a search in an order, as :meth:`BranchLoop.ranges` requires.
 
         Tables are made now, as the search itself needs them, too: their time is not that of the trial.
         """
@@ -184,7 +184,7 @@ class Detector:
 
         def tried(low: Ints, high: Ints, enough: Ints, thin: int) -> Ints:
             groups, none = np.arange(len(low)), np.zeros(len(low), dtype=np.int64)
-            parts, _ = cut_scopes(scopes, Runs(low, high, none, groups, none, none), chunk.extents)
+            parts, _ = cut_scopes(scopes, PlanRanges(low, high, none, groups, none, none), chunk.extents)
             effort = Effort(np.zeros(len(low), dtype=np.int64), enough, thin)
             partial = np.zeros((len(low), len(program.steps.step)), dtype=np.int64)
             for _ in _orders(program.steps, tables, chunk, parts, partial, -1, BLOCK, effort):

@@ -76,7 +76,7 @@ class Chains(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Where trends are looked for: event by event from ``begin`` on (:func:`~cetdsl.kernels.detect.trees.scope_of`)."""
+    """The scope of a search: event by event from ``begin`` on (:func:`~cetdsl.kernels.detect.trees.scope_of`)."""
 
     begin: int
     #: Before which event a partial match ends that begins with the event, and from which event on one begins that ends

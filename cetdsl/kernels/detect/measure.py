@@ -33,7 +33,7 @@ _TYPES = (
 
 
 def measure_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
-    """Tells of each slice of each key: its plan and the decision behind it once, and its partial matches.
+    """Yields rows on each slice of each key: its plan and the decision behind it once, and its partial matches.
 
     The columns are the key's and those of :data:`~cetdsl.ir.stages.DETECTION`. All plans adapt, if only ``static``.
     """
@@ -68,7 +68,7 @@ def sample_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_eve
 def measure_choice_stream(
     spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
 ) -> Columns:
-    """Tells of each chunk in which orders its trends were put together, in the columns of :func:`measure_stream`.
+    """Yields the orders in which each chunk's trends were put together, in the columns of :func:`measure_stream`.
 
     Where no order was taken, there is one row, of branch 0, without partial matches.
     """
@@ -96,7 +96,7 @@ def measure_choice_stream(
 
 
 def _told(spec: DetectSpec, chunk: Chunk, rows: Sequence[tuple[Any, ...]]) -> Columns:
-    """Makes columns of rows, each of the number of a key in the chunk and what is told of it."""
+    """Makes columns of rows, each with the number of a key in the chunk and facts about it."""
     if rows:
         key, *told = zip(*rows, strict=True)
         columns = (pa.array(column, kind) for column, kind in zip(told, _TYPES, strict=True))
@@ -127,10 +127,10 @@ def _decisions(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tu
 
 def _work(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tuple[Any, ...]]:
     """The partial matches of the last chunk."""
-    loop, runs = detector.loops[branch], detector.runs[branch]
-    if loop is None or runs is None:
+    loop, ranges = detector.loops[branch], detector.ranges[branch]
+    if loop is None or ranges is None:
         return
-    for key, number, chosen, group in zip(runs.key, runs.slice, runs.plan, runs.group, strict=True):
+    for key, number, chosen, group in zip(ranges.key, ranges.slice, ranges.plan, ranges.group, strict=True):
         shown, steps = _shown(plan, loop.plans[chosen]), loop.plans[chosen].steps(_names(plan))
         counts = list(zip(steps, detector.partial[branch][group].tolist(), strict=True))
         yield int(key), branch, int(number), shown, 0, False, False, None, counts, 0.0, 0.0, None, None

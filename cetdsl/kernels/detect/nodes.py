@@ -54,7 +54,7 @@ class Hashed(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What each node joins, children before parents."""
+    """The nodes of a tree, children before parents, with what each of them joins."""
 
     #: Shape (nodes, FIELDS), by the columns above.
     node: Ints
@@ -63,7 +63,7 @@ class Tree(NamedTuple):
 
 
 class TreeProgram(NamedTuple):
-    """All that must be known of a branch and a tree."""
+    """The data of a branch and a tree for a search."""
 
     tree: Tree
     #: By node, what its right parts are hashed by.
@@ -75,7 +75,7 @@ class TreeProgram(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What is asked of two parts: tests of single events, and of sets; and what says where the right part lies."""
+    """The tests of two parts: those of single events, and of sets; and the slots that bound the right part."""
 
     singles: list[tuple[int, ...]]
     sets: list[tuple[int, ...]]
@@ -84,7 +84,7 @@ class _Asked(NamedTuple):
 
 
 def _asked_of(left: Sequence[int], right: Sequence[int], branch: Branch, pairs: Sequence[Pair]) -> _Asked:
-    """Returns what is asked of two parts, which hold these slots."""
+    """Returns the tests of two parts, which hold these slots."""
     several = len(branch.sequences) > 1
     singles: list[tuple[int, ...]] = []
     behind = before = NONE
@@ -122,7 +122,7 @@ def _asked_of(left: Sequence[int], right: Sequence[int], branch: Branch, pairs: 
 
 
 def _of_neighbours(between: Between, earlier: int, later: int, *, backwards: bool) -> Iterator[tuple[int, ...]]:
-    """What must hold between two slots, of which the right part has the later one, or (``backwards``) the earlier."""
+    """Yields the tests of two slots, where the right part has the later one, or (``backwards``) the earlier."""
     for c in between.comparisons:
         if backwards:
             yield OPERATORS[MIRRORED[c.op]], c.earlier, c.later, earlier, later, 1

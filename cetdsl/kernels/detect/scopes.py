@@ -28,7 +28,7 @@ class Scopes(NamedTuple):
     group: Ints
 
     def take(self, chosen: Bools | Ints) -> Scopes:
-        """Some of the scopes, by their numbers or by whether they are chosen."""
+        """Returns some of the scopes, by their numbers or by whether they are chosen."""
         return Scopes(*(column[chosen] for column in self))
 
 

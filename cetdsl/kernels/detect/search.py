@@ -72,7 +72,7 @@ OPENING = OWN
 
 
 class Frames(NamedTuple):
-    """The frames that the search stands on, and what is known of the steps that are open."""
+    """The frames that the search stands on, and the state of the steps that are open."""
 
     #: Of each frame its step, the next item to be tried, the item before which to stop, and whether it has a binding
     #: whose consequences are being tried. ``wide`` is where those that follow it in its set stop, and ``until`` the
@@ -93,7 +93,7 @@ class Frames(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """How many candidates a search tries, by the group of the scope, and where it leaves some of them out."""
+    """Counts the candidates that a search tries, by the group of the scope, and limits them."""
 
     #: The candidates that were tried, or marked, shape (groups,), and how many are enough: then the rest is left out.
     tried: Ints
@@ -103,7 +103,7 @@ class Effort(NamedTuple):
 
 
 def whole_effort(groups: int) -> Effort:
-    """Returns that all candidates are tried."""
+    """Returns an effort that tries all candidates."""
     return Effort(np.zeros(groups, dtype=np.int64), np.full(groups, 2**62), 1)
 
 
@@ -133,7 +133,7 @@ def judge(
     k: int,
     depth: int,
 ) -> bool:
-    """Judges the gaps of which all is known once step ``k`` has bound its slot."""
+    """Judges the gaps whose events are all bound once step ``k`` has bound its slot."""
     # It takes more than ten arguments as it is called where all of them are at hand, each in its own tuple.
     judged = steps.judged
     slice_low, slice_high = scopes.slice_low[scope], scopes.slice_high[scope]
@@ -253,7 +253,7 @@ def mark_alive(
 
 @inlined
 def ends_of_path(path_event: Ints, depth: Index) -> tuple[Index, Index]:
-    """Returns the first and the last of so many events of a path."""
+    """Returns the first and the last of ``depth`` events of a path."""
     first = last = path_event[0]
     for d in range(1, depth):
         first, last = min(first, path_event[d]), max(last, path_event[d])
@@ -586,7 +586,7 @@ def search(
 
 
 def make_frames(longest: int, slots: int, tests: int, events: int = 0) -> Frames:
-    """Room for so many frames, slots and tests; with marks of so many events for each slot if there are any."""
+    """Makes room for frames, slots and tests; with marks of ``events`` events for each slot if there are any."""
     step, following, stop, wide, until = (np.empty(longest, dtype=np.int64) for _ in range(5))
     bound, limit = np.empty(longest, dtype=np.bool_), np.empty(tests, dtype=np.int64)
     start, behind = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)

@@ -86,7 +86,7 @@ class Test(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What each step binds, and what it asks: few arrays, as a search has to hold each of them apart."""
+    """The slots that steps bind, and their tests: few arrays, as a search has to hold each of them apart."""
 
     #: Shape (steps, FIELDS), by the columns above.
     step: Ints
@@ -110,14 +110,14 @@ class Buckets(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Which events a slot can be bound to at all: those of a variable of which some columns are not NULL."""
+    """The events that a slot can be bound to at all: those of a variable with some columns that are not NULL."""
 
     variable: int
     columns: tuple[int, ...]
 
 
 class Program(NamedTuple):
-    """All that a search must know of a branch and an order; by step, except for ``steps``."""
+    """The data of a branch and an order for a search; by step, except for ``steps``."""
 
     steps: Steps
     candidates: tuple[Candidates, ...]
@@ -136,7 +136,7 @@ class Negations(NamedTuple):
 
 
 class _Branch:
-    """The tests of a branch, from whichever side they are asked."""
+    """The tests of a branch, from either side."""
 
     def __init__(self, branch: Branch, pairs: Sequence[Pair], negations: Negations, span: bool) -> None:
         self.branch = branch
@@ -160,7 +160,7 @@ class _Branch:
         return Candidates(own.variable, tuple(sorted(columns)))
 
     def between(self, slot: int) -> Between:
-        """What must hold between a slot and the next one of its sequence, if there is one."""
+        """Returns the conditions between a slot and the next one of its sequence, if there is one."""
         known = self.branch.between[slot] if 0 <= slot < len(self.branch.between) else None
         return known or Between()
 
@@ -179,13 +179,13 @@ class _Branch:
         return [t._replace(op=UNLIKE_ALL) if t.op == OPERATORS["!="] and t.other in kleene else t for t in tests]
 
     def first(self, slot: int, bound: set[int]) -> list[Test]:
-        """What must hold between the first event of a slot and the last one of the slot before it."""
+        """Returns the tests between the first event of a slot and the last one of the slot before it."""
         if slot - 1 not in bound:
             return []
         return _as_later(self.between(slot - 1), slot - 1)
 
     def close(self, slot: int, bound: set[int]) -> list[Test]:
-        """What must hold between the last event of a slot and the first one of the slot behind it."""
+        """Returns the tests between the last event of a slot and the first one of the slot behind it."""
         if slot + 1 not in bound:
             return []
         between = self.between(slot)
@@ -195,12 +195,12 @@ class _Branch:
         ]
 
     def inner(self, slot: int) -> list[Test]:
-        """What must hold between neighbours in the set of a slot."""
+        """Returns the tests between neighbours in the set of a slot."""
         inner = self.branch.slots[slot].inner
         return [] if inner is None or not self.branch.slots[slot].kleene else _as_later(inner, slot)
 
     def gaps(self) -> list[tuple[tuple[int, ...], set[int]]]:
-        """What is judged of each gap, see :class:`Steps`, and the slots that must be bound."""
+        """Returns the judgement of each gap, see :class:`Steps`, and the slots that must be bound."""
         found: list[tuple[tuple[int, ...], set[int]]] = []
         for number, sequence in enumerate(self.branch.sequences):
             first, last = sequence[0], sequence[-1]
@@ -229,7 +229,7 @@ def _as_later(between: Between, other: int) -> list[Test]:
 
 
 def _hashed(tests: list[Test], kleene: set[int]) -> tuple[Buckets | None, list[Test]]:
-    """Chooses the event with the most equalities for the buckets, and returns the tests that are left to be asked."""
+    """Chooses the event with the most equalities for the buckets, and returns the tests that are left."""
     by_event: dict[tuple[int, int], list[Test]] = {}
     for test in tests:
         if test.op == OPERATORS["="]:
@@ -248,7 +248,7 @@ _BUCKETED, _SORTED, _TESTED = range(3)
 
 
 def _indexed(test: Test, *, in_buckets: bool) -> int:
-    """Which index may answer a test of neighbours in a set."""
+    """Returns the index that may answer a test of neighbours in a set."""
     if test.op == OPERATORS["="]:
         return _BUCKETED if in_buckets else _TESTED
     return _SORTED if OPERATORS["<"] <= test.op <= OPERATORS[">="] else _TESTED

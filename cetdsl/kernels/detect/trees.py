@@ -49,7 +49,7 @@ FIRST_BATCH, FEWEST, MOST_EVENTS = 1 << 14, 1 << 8, 1 << 22
 
 
 class _Full(Exception):
-    """There is no room for the partial matches of several scopes at once."""
+    """Raised if there is no room for the partial matches of several scopes at once."""
 
 
 class TreeSearch:
@@ -78,7 +78,7 @@ class TreeSearch:
         self._chains = Chains(*(np.empty(1 << 12, dtype=np.int32) for _ in range(2)))
 
     def blocks(self, scopes: Scopes, limit: int, block: int) -> Iterator[Block]:
-        """Yields the trends of all scopes, or the first ``limit`` of them (-1: all), in blocks of so many bindings."""
+        """Yields the trends of all scopes, or the first ``limit`` (-1: all), in blocks of ``block`` bindings."""
         scopes = _in_pieces(scopes, self._extents)
         scopes = scopes.take(np.argsort(scopes.first_low, kind="stable"))
         begin, most = 0, FIRST_BATCH
@@ -163,7 +163,7 @@ class TreeSearch:
     def _trends(
         self, starts: list[int], scope: Scope, within: Ints, scopes: Scopes, at: Ints, limit: int, block: int
     ) -> Iterator[Block]:
-        """Joins the children of the root, and writes what is found part by part."""
+        """Joins the children of the root, and writes the trends part by part."""
         root, steps = len(self._tree.node) - 1, self._program.steps
         at[FROM:] = 0
         side, stop = self._right_side(root, starts), self._left_rows(root, starts, at)
@@ -217,7 +217,7 @@ class TreeSearch:
         return RightSide(item, bucket, probe, slot, key, levels)
 
     def _make_room(self, rows: int, links: int, several: bool) -> None:
-        """Makes room for so many rows and links; for few if they are of several scopes, which can be parted."""
+        """Makes room for rows and links; for few if they are of ``several`` scopes, which can be parted."""
         if max(rows, links) > (MOST_ROWS // 16 if several else MOST_ROWS):
             if several:
                 raise _Full

@@ -26,7 +26,7 @@ def detect_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_eve
 
 
 def ends_of(chunk: Chunk, spec: KernelSpec) -> tuple[Hashable, Hashable]:
-    """Returns what tells the first key of a chunk and its last one from all others."""
+    """Returns values that distinguish the first key of a chunk and its last one from all others."""
     columns = [chunk.column(name) for name in spec.layout.partition]
     last = len(chunk.events.time) - 1
     first, last_key = (tuple(column[row].as_py() for column in columns) for row in (0, last))

@@ -127,7 +127,7 @@ def _may_be_violated(watched: Watched, counts: Floats, slices: int) -> bool:
 
 @inlined
 def _take_logarithms(now: Floats, variables: int, least: float, shares: Floats) -> None:
-    """Writes the logarithms of the selectivities, which come behind the rates of so many variables."""
+    """Writes the logarithms of the selectivities, which come behind the rates of ``variables`` variables."""
     for column in range(len(shares)):
         share = now[variables + column]
         shares[column] = 0.0 if share == 1.0 else math.log(max(share, least))
@@ -135,7 +135,7 @@ def _take_logarithms(now: Floats, variables: int, least: float, shares: Floats) 
 
 @inlined
 def _forget(seen: Buckets, now: Floats, begin: Floats) -> None:
-    """Leaves nothing of what was seen of a key, and its statistics as they are known at first."""
+    """Resets the buckets of a key, and its statistics to those known at first."""
     seen.at[:], seen.total[:], now[:] = 0, 0.0, begin
     seen.at[_MERGE_AT] = _FEW
 
@@ -212,7 +212,7 @@ def first_looks(
     rows: Floats, units: Floats, start: Ints, stop: Ints, window: int, factors: Factors, watched: Watched,
     seen: Buckets, now: Floats, begin: Floats, looked: Bools,
 ) -> None:  # fmt: skip
-    """Finds the keys of which a slice must be looked at; all of them begin with the same plan.
+    """Finds the keys with a slice that must be looked at; all of them begin with the same plan.
 
     The slices ``start[k]:stop[k]`` are those of the key ``k``. What is known of a key at first is ``begin``, and
     what comes to be known of it is not kept.
@@ -226,7 +226,7 @@ def first_looks(
 
 
 def room_for(counters: int, window: int) -> Buckets:
-    """Returns room for all the buckets that so many counters over so many slices can have at once."""
+    """Returns room for all the buckets that ``counters`` counters over ``window`` slices can have at once."""
     return no_buckets(counters, max(2 * _FEW, 2 * (window + 2)))
 
 

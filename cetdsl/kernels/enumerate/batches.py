@@ -24,7 +24,7 @@ def members_of(start: Ints, stop: Ints) -> tuple[Ints, Ints]:
 
 
 def take_trends(block: Block, rows: Ints) -> Block:
-    """Some of a block's trends."""
+    """Returns some of a block's trends."""
     first, last = block.start[rows], block.start[rows + 1]
     _, binding = members_of(first, last)
     start = starts(last - first)

@@ -41,7 +41,7 @@ class Path(NamedTuple):
 
 
 def make_path(longest: int) -> Path:
-    """Room for a path of so many bindings."""
+    """Makes room for a path of ``longest`` bindings."""
     label, event, state, edge, cursor = (np.empty(longest + more, dtype=np.int64) for more in (WIDE, 0, 0, 0, 0))
     return Path(label, event, np.empty(longest, dtype=np.int16), state, edge, cursor, np.empty(longest, dtype=np.bool_))
 
@@ -68,7 +68,7 @@ class Correlated(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """What it takes to judge gaps that correlated negations guard."""
+    """The data for judging gaps that correlated negations guard."""
 
     correlated: Correlated
     #: The machines of all correlated negations as one.
@@ -90,7 +90,7 @@ def gaps_of(correlated: Correlated, negated: Program, events: Events, slices: Sl
 
 @jit
 def _in_a_row(correlated: Correlated, events: Events) -> Bools:
-    """Says of each pair whether its negation is of one event, and its column rises with time, as lengths of time do."""
+    """Returns for each pair whether its negation is of one event, and its column rises with time, as durations do."""
     found = np.zeros(len(correlated.pair), dtype=np.bool_)
     for guard in range(len(correlated.state_start) - 1):
         if correlated.state_start[guard + 1] - correlated.state_start[guard] > 1:

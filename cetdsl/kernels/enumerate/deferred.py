@@ -149,7 +149,7 @@ class GuardedGaps:
         return self._guarded(block, 0, len(block.slice), np.zeros(0, dtype=np.int64))
 
     def pick(self, block: Block, begin: int, end: int, counts: Ints) -> Block:
-        """The matches that go with the trends ``begin:end``, trend by trend, of which each has ``counts``."""
+        """Returns the matches that go with the trends ``begin:end``, trend by trend; each has ``counts`` of them."""
         out = np.empty(int(counts.sum()), dtype=np.int64)
         self._guarded(block, begin, end, out)
         return take_trends(self._found, self._order[out])
@@ -160,7 +160,7 @@ class GuardedGaps:
 
 
 def pieces(block: Block, counts: list[Ints]) -> Iterator[tuple[int, int]]:
-    """Divides the trends of a block, of which each has so many matches of each negation, into batches."""
+    """Divides the trends of a block into batches, by the numbers ``counts`` of matches of each negation."""
     total = np.cumsum(np.sum(counts, axis=0) + 1)
     begin = 0
     while begin < len(total):

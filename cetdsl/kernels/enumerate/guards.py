@@ -87,7 +87,7 @@ class _Negated:
         return np.where(self._sight.sees(events), events.instant, len(events.instant))
 
     def latest_starts(self, events: Events) -> Ints:
-        """For each event the instant of the latest start of a match that ends with it; -1: none."""
+        """Returns, for each event, the instant of the latest start of a match that ends with it; -1: none."""
         return self._propagated(events) if self._search is None else self._enumerated(events, self._search)
 
     def _propagated(self, events: Events) -> Ints:

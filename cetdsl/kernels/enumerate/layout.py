@@ -78,7 +78,7 @@ class Lists(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for what is known of the subslice that is being searched; its events count from its first one."""
+    """Room for the state of the subslice that is being searched; its events count from its first one."""
 
     #: Whether a trend of the subslice can be completed from the event in the state, and whether one may end there;
     #: shape (longest subslice, states).
@@ -97,7 +97,7 @@ class Scratch(NamedTuple):
 
 
 class Guards(NamedTuple):
-    """What it takes to judge the begins and ends of trends that negations guard."""
+    """The data for judging the begins and ends of trends that negations guard."""
 
     program: Program
     conditions: Conditions
@@ -194,7 +194,7 @@ class SearchLayout:
         return Lists(events.list_start, events.list_items, *_invert(events.list_start, events.list_items))
 
     def scratch(self, longest: int, heads: int) -> Scratch:
-        """Room for subslices of up to so many events."""
+        """Makes room for subslices of up to ``longest`` events."""
         states = len(self.edges.variable)
         return Scratch(
             np.zeros((longest, states), dtype=np.bool_),

@@ -11,7 +11,7 @@ _HOLDS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_e
 
 
 class Sight:
-    """The sight of a negation of single events; what is seen is what it forbids."""
+    """The sight of a negation of single events, which finds the events that it forbids."""
 
     def __init__(self, negation: Negation) -> None:
         assert negation.sight is not None
@@ -20,7 +20,7 @@ class Sight:
         self.ahead = negation.looks_ahead
 
     def matches(self, events: Events) -> Bools:
-        """Which events the negation may forbid at all."""
+        """Returns which events the negation may forbid at all."""
         found: Bools = ((events.mask & self._bits) != 0) & events.valid[self._pair.left]
         return found
 
@@ -35,7 +35,7 @@ class Sight:
         return found
 
     def _nearest(self, events: Events, places: Ints) -> Ints:
-        """Which of the matches at some places is the next one ahead, or back, of each event's key; -1: none."""
+        """Returns the next of the matches at some places, ahead or back, of each event's key; -1: none."""
         instants, starts = events.instant[places], events.segment_start
         sizes = np.diff(starts)
         if self.ahead:

@@ -37,7 +37,7 @@ def list_by(
     batches: Iterator[pa.RecordBatch],
     chunk_events: int,
 ) -> Columns:
-    """Gives the rows of :func:`trend_stream` for the trends of each chunk that ``find`` gives, up to a limit."""
+    """Yields the rows of :func:`trend_stream` for the trends of each chunk that ``find`` gives, up to a limit."""
     left = spec.limit
     deferred = [(DeferredNegation(spec.kernel, number), fields) for number, fields in spec.deferred]
 
@@ -74,7 +74,7 @@ def _with_matches(rows: TrendRows, block: Block, guarded: list[tuple[GuardedGaps
 
 
 class EventRows:
-    """The events of one chunk with the fields that an answer shows, each where the layout says it is."""
+    """The events of one chunk with the fields that an answer shows, each from its place in the layout."""
 
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)

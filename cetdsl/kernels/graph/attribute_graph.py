@@ -60,7 +60,7 @@ class Joins(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """Where each event stands per table: in a bucket as the later event, and what it points at as the earlier one.
+    """The place of each event per table: its bucket as the later event, and the bucket it points at as the earlier one.
 
     The first four have the shape (tables, events). ``bucket`` is that which the event stands in (-1: none, because a
     value is NULL), and ``rank`` the rank of its value there, from 1; ``wanted`` is the bucket whose events may follow

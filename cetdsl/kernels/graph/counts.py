@@ -59,7 +59,7 @@ class Accumulators(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many trends the slices have.
+    """The numbers of trends of the slices.
 
     ``exact`` has Python integers, ``scaled`` the same as rounded :data:`~cetdsl.kernels.numbers.scaled.Scaled` numbers.
     """
@@ -146,7 +146,7 @@ class Worth(NamedTuple):
 
 @jit
 def make_worth(windows: Windows, accumulators: Accumulators, targets: int) -> Worth:
-    """Makes room for the worth of nodes, and for the sums over so many ``targets`` that nodes share."""
+    """Makes room for the worth of nodes, and for the sums over ``targets`` targets that nodes share."""
     one, room = accumulators.one, widest(windows)
     return Worth(
         np.empty(room, np.uint8),
@@ -263,7 +263,7 @@ def _along_edges(graph: Graph, windows: Windows, complete: bool, accumulators: A
 
 
 class _Slots(NamedTuple):
-    """Where nodes stand in the Fenwick trees: one tree over the ranks of each bucket, with ``cells`` in all of them.
+    """The places of nodes in Fenwick trees: one tree over the ranks of each bucket, with ``cells`` in all of them.
 
     Of each range, ``read`` is the cell before the first one of its bucket, and ``position`` the number of ranks that it
     allows; -1 where the graph lists the successors one by one, because no index answers the predicates. Node ``v``

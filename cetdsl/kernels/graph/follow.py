@@ -29,7 +29,7 @@ _BIT_MAP_BYTES = 64 * 2**20
 
 
 class Detours(NamedTuple):
-    """What lies between the events of a base graph, for two of which some edge joins nodes.
+    """The pairs of events of a base graph some of whose nodes an edge joins, with the longer paths between them.
 
     The pairs of event ``b`` in variable ``v`` with later events are ``start[b * variables + v]`` up to the next entry,
     and ``event`` are these later events, rising. Of shape (pairs, states alike), ``direct`` has the states, as bits,
@@ -46,7 +46,7 @@ class Detours(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of copies of the events, each for all base states as the bits of one number.
+    """The facts about copies of the events, each for all base states as the bits of one number.
 
     In which states something ``precedes`` an event or ``follows`` it, and in which it ``ends`` a trend.
     """
@@ -57,7 +57,7 @@ class Facts(NamedTuple):
 
 
 class Led(NamedTuple):
-    """Where edges lead: ``leads[p, r]`` is the state that follows ``p`` where the base is in ``r`` next; -1: none.
+    """The targets of edges: ``leads[p, r]`` is the state that follows ``p`` where the base is in ``r`` next; -1: none.
 
     ``place`` is the base state of each state. If shadows are ``followed``, ``covers`` are the states, as bits, that
     cover each state.
@@ -70,7 +70,7 @@ class Led(NamedTuple):
 
 
 def no_detours() -> Detours:
-    """What a base graph needs that has been reduced."""
+    """Returns empty detours, for a base graph that has been reduced."""
     none, row = np.zeros(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int64)
     return Detours(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), row, row, none, none)
 
@@ -231,7 +231,7 @@ def follow(
 
 @inlined
 def _node_of(made: Ints, newest: Index, state: Index, shadows: Index) -> Index:
-    """Returns the node of a copy, the newest of which is given, that has a state and shadows; -1: not made yet."""
+    """Returns the node of a copy, given its newest one, that has a state and shadows; -1: not made yet."""
     n = newest
     while n >= 0 and (made[5 * n + 1] != state or made[5 * n + 2] != shadows):
         n = made[5 * n]

@@ -54,7 +54,7 @@ class _Course(NamedTuple):
 
 
 class _Trees(NamedTuple):
-    """A Fenwick tree or stack per bucket and edge, with a cell per rank; ``Ranks.tree`` says where they begin.
+    """A Fenwick tree or stack per bucket and edge, with a cell per rank; ``Ranks.tree`` has their begins.
 
     Of shape (edges, cells), ``entry`` has the origins that the trees or stacks hold, and ``bound`` the ranks of what is
     on a stack; of shape (edges, buckets), ``top`` is the cell after the last one of each stack. ``total`` is the one
@@ -68,7 +68,7 @@ class _Trees(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Which nodes there are, and with which of them a trend may begin and end; of shape (events, states)."""
+    """The nodes that exist, and those with which a trend may begin and end; of shape (events, states)."""
 
     exists: Bools
     begins: Bools

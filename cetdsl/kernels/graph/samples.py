@@ -152,7 +152,7 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
 
 @jit
 def _no_names(count: int) -> Words:
-    """Makes a hash table for so many names."""
+    """Makes a hash table for ``count`` names."""
     slots = 4
     while slots < 2 * count:
         slots *= 2

@@ -28,7 +28,7 @@ ALL, FIRST, STAIRCASE = 0, 1, 2
 
 
 class Ways(NamedTuple):
-    """How the successors of nodes are found.
+    """Describes how the successors of nodes are found.
 
     Attributes
     ----------

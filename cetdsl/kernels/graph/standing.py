@@ -25,7 +25,7 @@ NO_DEADLINE = np.zeros((0, 0), dtype=np.int64)
 
 
 class Surroundings(NamedTuple):
-    """All events of a chunk with code columns for guards, and the latest starts of what is negated.
+    """All events of a chunk with code columns for guards, and the latest starts of negated matches.
 
     ``before`` and ``until`` have the shape (negations, events): the instants of the latest starts of matches that end
     before, and at or before, each event; -1: none. ``deadline``, of shape (events, base states), is the time up to
@@ -63,7 +63,7 @@ def find_deadlines(builder: GraphBuilder, events: Events, span: int) -> Ints:
 def find_standing(
     query: KernelQuery, builder: GraphBuilder, around: Surroundings, copies: Copies
 ) -> tuple[Standing, Standing, tuple[Bools, Bools]]:
-    """Returns what stands in the states of the query's machine and in base states, as far as each copy tells it.
+    """Returns the standing of copies in the states of the query's machine and in base states.
 
     Also returns in which base states something precedes and follows each copy. ``builder`` is that of the base.
     """
@@ -132,7 +132,7 @@ def _allowed(machine: Machine, query: KernelQuery, around: Surroundings, copies:
 
 
 def _late_enough(machine: Machine, query: KernelQuery, around: Surroundings, copies: Copies) -> Bools:
-    """Whether what is negated before a trend lies more than a span before each copy, where it ends."""
+    """Returns whether negated matches before a trend lie more than a span before each copy, where it ends."""
     time, length = copies.events.time, query.windowing.length
     late = np.ones(len(time), dtype=np.bool_)
     at = np.zeros(int(around.events.instant[-1]) + 1, dtype=np.int64)

@@ -74,7 +74,7 @@ def vertex_stream(
 def _lots(
     spec: EventGraphSpec, chunk: Chunk, builder: GraphBuilder, events: Events, before: Ints, until: Ints
 ) -> Iterator[_Windows]:
-    """Yields the windows of a chunk, all of which see one graph.
+    """Yields the windows of a chunk, in groups that see one graph.
 
     Where a NOT at either end looks beyond trends, it depends on the window where these may begin and end: then each
     window has a graph of its own, of copies of its events, and so many windows come at a time.
@@ -140,7 +140,7 @@ class _Windows:
         self.first, self.last = np.searchsorted(graph.nodes.event, [low, high])
 
     def blocks(self) -> Iterator[_Seen]:
-        """Yields the nodes that some windows see, for so many windows at a time."""
+        """Yields the nodes that some windows see, for several windows at a time."""
         origin, reach = self.graph.nodes.origin, self.graph.nodes.reach
         for some in _blocks(self.last - self.first):
             window, node = members_of(self.first[some], self.last[some])
@@ -161,7 +161,7 @@ class _Windows:
 
 
 def _blocks(sizes: Ints) -> Iterator[slice]:
-    """Groups of so many rows each, put together to blocks."""
+    """Yields blocks of groups, by the ``sizes`` of these in rows."""
     total, begin = np.cumsum(sizes), 0
     while begin < len(sizes):
         before = total[begin - 1] if begin else 0
@@ -190,7 +190,7 @@ def _vertices(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _edges(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """All edges."""
+    """Yields all edges."""
     return _listed(windows, windows.graph, np.ones(len(windows.graph.ranges.start), dtype=np.bool_))
 
 

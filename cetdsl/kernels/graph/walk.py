@@ -66,7 +66,7 @@ _RECORD = np.dtype([("label", "i8"), ("start", "i4"), ("stop", "i4"), ("reach_af
 
 
 class Records(NamedTuple):
-    """What a walk reads of the nodes of a graph.
+    """The data that a walk reads of the nodes of a graph.
 
     ``entries`` are the nodes that the graph's ``target`` names, in its order: the successors of a node lie side by side
     (``beside``), and so are fetched together. Where they would take too much memory, they are ``nodes`` once more.
@@ -127,7 +127,7 @@ class Walker:
         self.bytes_held = FRAME_BYTES * self._longest
 
     def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:
-        """Yields the trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
+        """Yields the trends, in blocks of ``block`` bindings; a longer trend makes a block of its own."""
         if self._longest == 0:
             return
         graph, windows, records, at = self.graph, self.windows, self._records(), make_position(own=1)
@@ -206,7 +206,7 @@ def _walk(
     out_event: Ints,
     out_slice: Ints,
 ) -> None:
-    """Goes on from where ``at`` says until the block is full or the end is reached.
+    """Goes on from the position ``at`` until the block is full or the end is reached.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class Windows(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How paths begin and end.
+    """Rules for how paths begin and end.
 
     ``complete`` trends go from sources to sinks; others from any node that begins to any that ends. In a ``pruned``
     graph some nodes end no trend, so a successor may lead nowhere within the window.
@@ -44,7 +44,7 @@ def windows_of(graph: Graph, low: Ints, high: Ints) -> Windows:
 
 
 def take_windows(windows: Windows, rows: Ints) -> Windows:
-    """Some of the windows."""
+    """Returns some of the windows."""
     return Windows(*(column[rows] for column in windows))
 
 

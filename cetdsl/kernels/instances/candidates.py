@@ -36,7 +36,7 @@ class Board(NamedTuple):
 
 
 class Fits(NamedTuple):
-    """What fits into each class of slots: those of class ``c`` are ``start[c]:start[c + 1]``."""
+    """The events that fit into each class of slots: those of class ``c`` are ``start[c]:start[c + 1]``."""
 
     start: Ints
     kind: Ints
@@ -58,7 +58,7 @@ def lay_out_fits(classes: Sequence[tuple[Fit, ...]], words: int) -> Fits:
 
 
 def make_board(events: Events, kind: Ints, tests: Ints, slices: Slices, bounds: tuple[Ints, Ints]) -> Board:
-    """Returns a chunk's board; the slices are keys, of which each is one."""
+    """Returns a chunk's board, where each slice is a key."""
     first, after, segment = _places(events.instant, events.segment_start)
     begin = _where_any_begins(events.time, slices.low, slices.high, *bounds)
     none = np.zeros((1, len(kind)), dtype=np.int64)
@@ -115,7 +115,7 @@ def gather(board: Board, fits: Fits) -> tuple[Ints, Ints]:
 
 @jit
 def holds(tests: Ints, event: int, free: bool, asked: Ints) -> bool:
-    """Whether one of the tests that are asked holds of an event."""
+    """Whether one of the tests in ``asked`` holds of an event, or none is needed."""
     found = free
     for word in range(len(asked)):
         found = found or (tests[word, event] & asked[word]) != 0

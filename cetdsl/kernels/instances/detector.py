@@ -139,7 +139,7 @@ class Detector:
 
 
 def _leaves_below(vertices: Sequence[JoinedVertex]) -> list[list[tuple[int, tuple[int, ...]]]]:
-    """For each vertex those of queries that are made of it, with their slots for its own, in every way there is."""
+    """Returns for each vertex the queries made of it, with their slots for its own, in every way there is."""
     found: list[dict[tuple[int, tuple[int, ...]], None]] = [{} for _ in vertices]
     for number in reversed(range(len(vertices))):
         one = vertices[number]
@@ -311,7 +311,7 @@ class _Work:
         return saved > takes + KEEPING * instances
 
     def match(self, number: int) -> Iterator[tuple[int, Block]]:
-        """Joins a query, or an alternative of it, and yields its matches, up to what is left of its limit."""
+        """Joins a query, or an alternative of it, and yields its matches, within the rest of its limit."""
         detector, vertex = self.detector, self.detector.vertices[number]
         sources = self._sources(vertex)
         if not self._can_match(number, vertex, sources):
@@ -330,7 +330,7 @@ class _Work:
             yield from self._found(number, vertex, join_of.written)
 
     def _found(self, number: int, vertex: _Vertex, written: int) -> Iterator[tuple[int, Block]]:
-        """Gives the matches that have been written, and takes them off what is left of the limit."""
+        """Returns the matches that have been written, and takes them off the rest of the limit."""
         detector, board = self.detector, self.board
         if written:
             detector.built[number] += written
@@ -338,7 +338,7 @@ class _Work:
             yield vertex.query, trends_of(self.rows, written, vertex.variables, board.kind, board.segment)
 
     def _make_room(self, numbers: int, kept: int = 0) -> None:
-        """Makes room for so many numbers in rows, of which the first ones are ``kept``."""
+        """Makes room for ``numbers`` numbers in rows, the first of which are ``kept``."""
         if len(self.rows) < numbers:
             grown = np.empty(numbers, dtype=np.int32)
             grown[:kept] = self.rows[:kept]
@@ -369,7 +369,7 @@ class _Work:
         return False
 
     def _begins(self, number: int) -> int:
-        """How many anchors a vertex has."""
+        """Returns how many anchors a vertex has."""
         return int(self.anchors[number, 1] - self.anchors[number, 0])
 
     def _count_uses(self, parts: Sequence[_Source | int]) -> None:
@@ -383,7 +383,7 @@ class _Work:
         return end - begin
 
     def _parts(self, number: int, vertex: _Vertex, sources: Sequence[_Source]) -> tuple[_Source | int, ...]:
-        """The parts of a join, those first of which there are fewest.
+        """Returns the parts of a join, the smallest first.
 
         Sources that bind nothing new are left out, and those of which there are so many that it takes less to bind
         their slots one by one.
@@ -456,7 +456,7 @@ class _Work:
         return program, where
 
     def _instances(self, part: _Source, first: bool, lookup: Lookup | None) -> Ints:
-        """Where the instances of a parent lie, as a row of ``where``."""
+        """Returns where the instances of a parent lie, as a row of ``where``."""
         kept = self.kept[part.vertex]
         if not first:
             self.put_in_order(part.vertex)
@@ -512,7 +512,7 @@ class _Join:
         self._state[WRITTEN] = rows
 
     def goes_on(self, rows: Places, most: int) -> bool:
-        """Writes rows until so many are written; returns whether there may be more."""
+        """Writes rows until ``most`` are written; returns whether there may be more."""
         if self.written >= most:
             return True
         return bool(

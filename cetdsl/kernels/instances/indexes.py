@@ -112,7 +112,7 @@ class Indexes:
         return chosen[np.lexsort((lead[chosen], *values))]
 
     def share(self, one: Compared, number: int, other: int) -> float:
-        """Returns of which share of the pairs of events of two classes a comparison holds, as far as samples tell."""
+        """Estimates, by samples, the share of the pairs of events of two classes for which a comparison holds."""
         name = one.op, one.column, number, one.other_column, other
         if name not in self._shares:
             left, right = self._sample(number, one.column), self._sample(other, one.other_column)
@@ -131,7 +131,7 @@ class Indexes:
 
 
 def _holding(op: str, left: Ints, right: Ints) -> int:
-    """Of how many pairs of values, both ascending, ``left <op> right`` holds."""
+    """Counts the pairs of values, both ascending, for which ``left <op> right`` holds."""
     if op in ("=", "!="):
         equal = int((np.searchsorted(right, left, "right") - np.searchsorted(right, left, "left")).sum())
         return equal if op == "=" else len(left) * len(right) - equal

@@ -155,7 +155,7 @@ def join(
 
 @inlined
 def _row(items: Ints, where: Ints, own: Ints, place: Index) -> Index:
-    """Where the row of a parent's instance begins in ``store``."""
+    """Returns where the row of a parent's instance begins in ``store``."""
     instance = items[place] if own[INDEXED] else place
     return np.int64(where[PLACE] + instance * own[WIDTH])
 

@@ -17,7 +17,7 @@ def variables_of(slots: tuple[tuple[Fit, ...], ...]) -> tuple[Ints, Ints, Ints]:
 
 
 def trends_of(rows: Places, count: int, variables: tuple[Ints, Ints, Ints], kind: Ints, segment: Ints) -> Block:
-    """Returns the trends of so many rows; slices are keys."""
+    """Returns the trends of ``count`` rows; slices are keys."""
     slots = len(variables[2]) - 1
     table = rows[: count * (slots + 1)]
     event, variable = _in_order(table, count, slots, *variables, kind)

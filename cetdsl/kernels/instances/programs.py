@@ -69,7 +69,7 @@ class Lookup(NamedTuple):
 
 @attrs.frozen
 class Given:
-    """A parent of a vertex: the slots of the vertex that it binds, what is known of these, and their classes."""
+    """A parent of a vertex: the slots of the vertex that it binds, the known demands on these, and their classes."""
 
     slots: tuple[int, ...]
     known: Demands
@@ -79,7 +79,7 @@ class Given:
 
 
 def given_by(slots: tuple[int, ...], demands: Demands, classes: tuple[int, ...]) -> Given:
-    """Returns what is given by a parent whose slots are these of the child."""
+    """Returns the parent whose slots are these of the child, as a given part."""
     number = dict(enumerate(slots))
     turned = Demands(
         demands.slots,
@@ -158,11 +158,11 @@ class _Laid:
         self.steps.append(step)
 
     def _laid(self) -> tuple[int, int, int, int]:
-        """How much there is so far of what has a begin and an end for each step."""
+        """Returns the lengths so far of the lists that have a begin and an end for each step."""
         return len(self.slots), len(self.narrow), len(self.equal), len(self.tests)
 
     def _look_up(self, own: Sequence[int], step: list[int]) -> set[Compared]:
-        """Says by which values the candidates of a step are looked up; returns the comparisons that this answers."""
+        """Sets the values by which a step's candidates are looked up; returns the comparisons that this answers."""
         place = {slot: number for number, slot in enumerate(own)}
         equal: dict[tuple[int, int], Compared] = {}
         ordered: Compared | None = None
@@ -194,7 +194,7 @@ class _Laid:
                 self.narrow.append((other, BEHIND if b == slot else AHEAD))
 
     def _narrow_parent(self, part: Given) -> None:
-        """By the position of the first event of each instance, in whose order the instances are."""
+        """Narrows a parent's instances by the position of their first event, in whose order they are."""
         for other in sorted(self.bound):
             if other == part.first:
                 self.narrow.append((other, SAME))
@@ -206,7 +206,7 @@ class _Laid:
     def _tests(
         self, new: Sequence[int], known: Demands | None, answered: set[Compared], last: bool
     ) -> Iterator[tuple[int, int, int, int, int]]:
-        """What is to be asked of newly bound slots, and is neither known nor said by range, values or tree."""
+        """Yields the tests of newly bound slots that are neither known nor answered by range, values or tree."""
         # The range of a single slot says what is before it and behind it.
         if known is not None:
             for a, b in self._due(self.before, new):
@@ -230,7 +230,7 @@ class _Laid:
                 yield EMPTY, 0, number, 0, 0
 
     def _due(self, pairs: Mapping[int, Sequence[tuple[int, int]]], new: Sequence[int]) -> Iterable[tuple[int, int]]:
-        """The pairs of which one slot has just been bound, and the other one is bound."""
+        """Returns the pairs with one slot that has just been bound and another one that is bound."""
         bound = self.bound
         return dict.fromkeys(
             pair for slot in new for pair in pairs.get(slot, ()) if pair[0] in bound and pair[1] in bound

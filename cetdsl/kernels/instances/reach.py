@@ -31,7 +31,7 @@ _BEHIND, _BEFORE, _EITHER = 0, 1, 2
 
 
 class Needs(NamedTuple):
-    """What the matches made of each vertex need; laid out once for all chunks."""
+    """The needs of the matches made of each vertex; laid out once for all chunks."""
 
     #: Whose anchors are judged by whose needs, by vertex; shape (entries, _FIELDS).
     entry: Ints

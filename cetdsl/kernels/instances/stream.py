@@ -49,7 +49,7 @@ def instance_stream(
 
 
 def measure_stream(spec: InstancesSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
-    """Tells, when all matches in a sorted stream have been found, the numbers of each vertex, see ``WORK``.
+    """Yields the numbers of each vertex, see ``WORK``, when all matches in a sorted stream have been found.
 
     Queries that are listed depth first have no vertex, and nothing is told of them.
     """

@@ -44,7 +44,7 @@ class Walker:
 
 
 def _fitting(fit: Fit, kinds: Ints, tests: Ints) -> Bools:
-    """Which events fit."""
+    """Returns which events fit."""
     found = np.ones(len(kinds), dtype=np.bool_) if fit.kind == ANY_KIND else kinds == fit.kind
     for test in fit.tests:
         found = found & ((tests[test // TESTS_IN_WORD] >> test % TESTS_IN_WORD & 1) != 0)

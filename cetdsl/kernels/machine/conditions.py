@@ -46,7 +46,7 @@ class Subslices(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    """What restricts the begin and the end of a trend, and what its pivot demands of other events.
+    """The restrictions on the begin and the end of a trend, and the demands of its pivot on other events.
 
     Attributes
     ----------

@@ -136,7 +136,7 @@ def _candidates(option: Option, events: Events) -> _Candidates:
 
 @jit
 def _find(found: Ints, source: Ints, events: Events, candidates: _Candidates) -> None:
-    """Lowers what is found of each source to the instant of the next candidate, if that comes sooner."""
+    """Lowers the instant found for each source to that of the next candidate, if that comes sooner."""
     codes, valid, instant, segment_start = events.codes, events.valid, events.instant, events.segment_start
     list_start, list_items = events.list_start, events.list_items
     event, bucket_start, bucket = candidates.event, candidates.bucket_start, candidates.bucket

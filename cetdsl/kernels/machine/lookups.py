@@ -25,7 +25,7 @@ _ALIKE = 4
 
 
 def level_starts(count: int) -> Ints:
-    """Returns where each level of a tree over so many values begins, behind those below it, and where the last ends."""
+    """Returns where each level of a tree over ``count`` values begins, behind those below it, and the last ends."""
     sizes = [count]
     while sizes[-1] > 1 << FAN:
         sizes.append(((sizes[-1] - 1) >> FAN) + 1)
@@ -71,7 +71,7 @@ def next_holding(key: Ints, place: Ints, k: Index, first: int, op: int, limit: i
 
 
 class Pool:
-    """Arrays one behind the other, each of them under a name: what was added stays where it is.
+    """Arrays one behind the other, each of them under a name; an added array keeps its place.
 
     A worker's limit counts memory that nobody writes to as well, so no room is made before it is known to be needed.
     ``alike`` says for how many of the size of the first array there is room at first.

@@ -72,7 +72,7 @@ class Program(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Where each event stands in each index, for one chunk of events.
+    """The place of each event in each index, for one chunk of events.
 
     ``hash_query[t, i]`` and ``hash_update[t, i]`` are codes (-1: NULL). A tree is a row of slots that starts at
     ``*_base``; the ``query_length`` slots from there hold what precedes the event, and ``update_position`` is its own.

@@ -26,7 +26,7 @@ from cetdsl.kernels.vocabulary import Events, Ints
 
 
 class Accumulators(NamedTuple):
-    """The accumulators of a propagation; number 0 counts the trends (in the lattice it says that there is one).
+    """The accumulators of a propagation; number 0 counts the trends (in the lattice: whether there is one).
 
     ``weights[l, i]`` is what event ``i`` contributes to accumulator ``l``, if ``variable[l]`` is its variable or -1,
     and ``how[l]`` is an operation of :mod:`~cetdsl.kernels.numbers.arithmetic`.
@@ -38,7 +38,7 @@ class Accumulators(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """What is left of the last subslice when it has been propagated.
+    """The values that remain of the last subslice when it has been propagated.
 
     Attributes
     ----------

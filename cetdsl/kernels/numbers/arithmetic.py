@@ -96,7 +96,7 @@ def combine(a: Any, b: Any, prime: Any) -> Any:
 
 
 def _either(kind: Any, scaled: Any) -> Any:
-    """Chooses the implementation of a sum, or of a maximum, where scaled numbers are added as is said."""
+    """Chooses the implementation of a sum, or of a maximum; ``scaled`` is that for scaled numbers."""
 
     def rounded(a: Any, b: Any, prime: Any) -> Any:
         return a + b
@@ -136,7 +136,7 @@ def gather(a: Any, b: Any, prime: Any) -> Any:
 
 @jit
 def _gather_unfit(a: complex, b: complex) -> complex:
-    """Adds numbers of a long sum of which one is zero or not finite, or whose sum has another exponent."""
+    """Adds numbers of a long sum where one is zero or not finite, or where the sum has another exponent."""
     if a.real == 0.0:
         return b
     if b.real == 0.0:

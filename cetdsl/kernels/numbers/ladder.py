@@ -53,7 +53,7 @@ class Moduli(NamedTuple):
     most: int
 
     def needed(self, bits: NDArray[np.float64]) -> Ints:
-        """Returns how many primes determine signed numbers of so many bits; 0 where the bits are negative.
+        """Returns how many primes determine signed numbers of ``bits`` bits; 0 where the bits are negative.
 
         Examples
         --------

@@ -104,7 +104,7 @@ class Conditions(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What the match that is tried has bound so far, so that the last row can be taken back.
+    """The rows bound so far by the tried match, with sums and extremes, so that the last can be taken back.
 
     By set: how many rows it has, and which. By total and by extreme, for each number of rows of its set: the sums, how
     many values were not NULL, whether a sum was too large; the row with the extreme value (-1: all are NULL).
@@ -135,7 +135,7 @@ class Memory(NamedTuple):
 def conditions_of(
     dependent: Dependent, variables: int, rows: int, column: Callable[[int], pa.Array]
 ) -> tuple[Conditions, Memory]:
-    """The arrays of conditions, and room for what matches of so many rows bind."""
+    """Returns the arrays of conditions, and room for what matches of ``rows`` rows bind."""
     whole = np.zeros((len(dependent.whole), rows), dtype=np.int64)
     whole_there = np.ones((len(dependent.whole), rows), dtype=np.bool_)
     coded = [place for place, is_coded in enumerate(dependent.coded) if is_coded]
@@ -188,7 +188,7 @@ def conditions_of(
 
 
 def _sights(dependent: Dependent) -> Ints:
-    """What tells two ways to bind the rows up to one apart, as far as any condition can see; shape (sights, 3).
+    """Returns the facts by which conditions can distinguish two ways to bind the rows up to one; shape (sights, 3).
 
     Of a pick from the first row on this is that row, and how many rows came so far; of one up to the last, all rows
     that it can still become; of an extreme its row; of a total its sums.
@@ -369,7 +369,7 @@ def _of_label(conditions: Conditions, memory: Memory, number: Index, at: Index, 
 
 @inlined
 def _compare(one: float, other: float) -> int:
-    """Which of two doubles is larger, as Spark orders them: NaN equals NaN and is the largest."""
+    """Compares two doubles as Spark orders them: NaN equals NaN and is the largest."""
     if one != one:
         return 0 if other != other else 1
     if other != other or one < other:

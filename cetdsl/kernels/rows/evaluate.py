@@ -40,7 +40,7 @@ _Arrays = Mapping[str, pa.Array]
 
 
 def evaluate(node: Node, columns: _Arrays, rows: int) -> pa.Array:
-    """Returns the value of an expression in each of so many rows.
+    """Returns the value of an expression in each of ``rows`` rows.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class _Evaluation:
 
 
 def _constant(node: Constant, rows: int) -> pa.Array:
-    """A value in each of so many rows."""
+    """Returns a value in each of ``rows`` rows."""
     value, kind = node.value, TYPES[node.kind] if node.kind else pa.null()
     if value is None:
         return pa.nulls(rows, kind)

@@ -55,7 +55,7 @@ def with_neighbours(asked: Neighbours, keys: int, batches: Iterator[pa.RecordBat
 
 
 def _looking(asked: Neighbours, keys: int, rows: pa.Table, begin: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The rows between two places, with what is found of them."""
+    """Yields the rows between two places, with the values and tests computed of them."""
     columns = [as_array(column) for column in rows.columns]
     changes = differs_from_previous(columns[:keys], rows.num_rows)
     partition: Ints | None = np.cumsum(changes, dtype=np.int64) if keys else None
@@ -72,7 +72,7 @@ def _looking(asked: Neighbours, keys: int, rows: pa.Table, begin: int, end: int)
 
 
 def _moved(column: pa.Array, partition: Ints | None, move: int, begin: int, end: int) -> pa.Array:
-    """The values so many rows behind those between two places; NULL where the partition has no such row."""
+    """Returns the values ``move`` rows behind those between two places; NULL where the partition has no such row."""
     count = len(column)
     low, high = min(max(begin + move, 0), count), max(min(end + move, count), 0)
     rows = np.arange(begin, end) + move

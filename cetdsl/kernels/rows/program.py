@@ -35,7 +35,7 @@ class Tables(NamedTuple):
 
 
 class Program(NamedTuple):
-    """The ``m`` positions of a pattern; sets of them are bits of so many words as they need."""
+    """The ``m`` positions of a pattern; sets of them are bits of as many words as needed."""
 
     #: What may follow position ``p``, in order of preferment, is ``arrow[arrow_start[p]:arrow_start[p + 1]]``. Behind
     #: the positions stand two more lists: what a match may begin with, inside of a partition and at its first row.

@@ -119,7 +119,7 @@ def reach(program: Program, tests: Ints, low: Index, high: Index, end: int, sure
 def reach_all(
     program: Program, tests: Ints, segment_start: Ints, last_is_open: bool, sure: Words, possible: Words
 ) -> None:
-    """As :func:`reach`, for all partitions of a chunk."""
+    """Calls :func:`reach` for all partitions of a chunk."""
     last = len(segment_start) - 2
     for segment in range(last + 1):
         low, high = segment_start[segment], segment_start[segment + 1]
@@ -168,7 +168,7 @@ def lengths(program: Program, tests: Ints, low: Index, high: Index, end: int, fo
 
 @jit
 def lengths_all(program: Program, tests: Ints, segment_start: Ints, last_is_open: bool, found: Lengths) -> None:
-    """As :func:`lengths`, for all partitions of a chunk."""
+    """Calls :func:`lengths` for all partitions of a chunk."""
     last = len(segment_start) - 2
     for segment in range(last + 1):
         low, high = segment_start[segment], segment_start[segment + 1]

@@ -92,7 +92,7 @@ def count_rows(label: Ints, count: Index, position: Places, members: Bools, rows
 
 @jit
 def sum_doubles(label: Ints, count: Index, position: Places, members: Bools, rows: Ints, values: Floats) -> Floats:
-    """Adds up doubles, of which those that are NULL are 0."""
+    """Adds up doubles, where those that are NULL are 0."""
     answer = np.empty(label[count], dtype=np.float64)
     for match in range(count):
         total = 0.0
@@ -107,7 +107,7 @@ def sum_doubles(label: Ints, count: Index, position: Places, members: Bools, row
 def sum_integers(
     label: Ints, count: Index, position: Places, members: Bools, rows: Ints, values: Ints
 ) -> tuple[Ints, bool]:
-    """Adds up whole numbers, of which those that are NULL are 0; also says whether all sums are right."""
+    """Adds up whole numbers, where those that are NULL are 0; also returns whether all sums are right."""
     answer = np.empty(label[count], dtype=np.int64)
     for match in range(count):
         total = 0

@@ -196,7 +196,7 @@ class _Matcher:
             self._carry(chunk, status == NEEDS_MORE)
 
     def _carry(self, chunk: _Chunk, stuck: bool) -> None:
-        """Keeps the rows from the one where the search goes on: the last row at least, which tells the partition."""
+        """Keeps the rows from the one where the search goes on: the last row at least, to recognise the partition."""
         cursor, count = self._cursor, chunk.count
         self._keep = min(int(cursor[AT_ROW]), count - 1)
         self._inside = self._keep > chunk.segment_start[-2] or (self._inside and len(chunk.segment_start) == 2)
@@ -306,7 +306,7 @@ def _copied(table: pa.Table, begin: int) -> pa.Table:
 
 
 def _answer(spec: MatchSpec, program: Program, chunk: _Chunk, found: Found, many: int) -> _Columns:
-    """The columns of what is shown of some matches."""
+    """Returns the columns that are shown of some matches."""
     rows = rows_of_labels(found, many)
     ends = found.label[1 : many + 1] - 1
     last = np.where(found.label[:many] <= ends, ends, -1)
@@ -323,7 +323,7 @@ def _answer(spec: MatchSpec, program: Program, chunk: _Chunk, found: Found, many
 
 
 class _Answer:
-    """What is shown of some matches: of each shown row its match, and its label and its match's last (-1: none)."""
+    """The rows shown of some matches: of each its match, its label and its match's last label (-1: none)."""
 
     def __init__(
         self,
@@ -381,7 +381,7 @@ class _Answer:
         return pa.concat_arrays(list(map(self._chunk.column, columns))), rows
 
     def _neighbours(self, label: Ints, move: int) -> Ints:
-        """The labels of rows so many rows behind others; -1 where the match has no such row."""
+        """Returns the labels of rows ``move`` rows behind others; -1 where the match has no such row."""
         if not move:
             return label
         low, high = self._label[self._matches], self._label[self._matches + 1]

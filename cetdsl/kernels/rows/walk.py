@@ -41,7 +41,7 @@ SEGMENT, AT_ROW, MATCHES, COVERED = range(4)
 
 
 class Effort(NamedTuple):
-    """How hard matches are looked for whose conditions depend on the rows that are bound.
+    """Limits the effort of finding matches whose conditions depend on the rows that are bound.
 
     When more than ``patience`` rows have been taken back, states from which no match was found are remembered as long
     as that helps, for it takes time by itself. After ``steps`` rows that were bound for one match it is given up.
@@ -52,7 +52,7 @@ class Effort(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What is asked of a chunk.
+    """The request for the matches of a chunk.
 
     ``time`` is of the rows, and has none if nothing limits matches to ``span``. ``skip`` and ``skip_members`` are those
     of :class:`~cetdsl.ir.rows.MatchSpec`, ``unmatched`` says whether rows in no match are to be reported, and
@@ -138,7 +138,7 @@ def _walk(
 
 @jit
 def _walk_longest(program: Program, ways: Index, most: Lengths, base: Index, row: Index, labels: Places) -> Index:
-    """As :func:`_walk`, for the longest match at a row; ``most`` has the lengths from row ``base`` on."""
+    """Walks like :func:`_walk`, for the longest match at a row; ``most`` has the lengths from row ``base`` on."""
     arrow_start, arrow = program.arrow_start, program.arrow
     place, here = row, ways
     while True:
@@ -184,7 +184,7 @@ def _limited(
     end: int,
     labels: Places,
 ) -> Index:
-    """As :func:`_walk`, for a match whose rows lie within the span; the sets are those of matches without a limit."""
+    """Walks like :func:`_walk`, for a match within the span; the sets are those of matches without a limit."""
     arrow_start, arrow = program.arrow_start, program.arrow
     hopeless = True
     for number in range(arrow_start[ways], arrow_start[ways + 1]):
@@ -231,7 +231,7 @@ def _search(
     labels: Places,
     taken: Ints,
 ) -> Index:
-    """As :func:`_walk`, where conditions depend on the rows that are bound: ways are tried and taken back.
+    """Walks like :func:`_walk`, with conditions on the rows that are bound: tries ways and takes them back.
 
     ``possible`` are the positions from which a match could be completed if all these conditions held, ``most`` how long
     such a match could be (without rows: the preferred match is asked for, and not the longest), and ``taken`` has room

@@ -26,7 +26,7 @@ from cetdsl.kernels.vocabulary import Events, Ints
 
 
 class Walk(NamedTuple):
-    """What a walk does, by the variable ``b`` that an event is bound to; all arrays are of int64.
+    """The steps of a walk, by the variable ``b`` that an event is bound to; all arrays are of int64.
 
     Attributes
     ----------

@@ -48,12 +48,12 @@ class Rates(NamedTuple):
     detour: float
 
     def of_passes(self, count: float, once: Rates) -> Rates:
-        """Returns the rates of so many passes, and of the work done once before them."""
+        """Returns the rates of ``count`` passes, and of the work done once before them."""
         return Rates(*(count * own + before for own, before in zip(self, once)))
 
 
 class Prices(NamedTuple):
-    """What work costs that is done once for a chunk, and by number system what each pass over its tape costs."""
+    """The prices of work done once for a chunk, and by number system of each pass over its tape."""
 
     once: Rates
     doubles: Rates
@@ -72,7 +72,7 @@ FIXED = Prices(
 
 
 class Load(NamedTuple):
-    """What is kept for the variants of a chunk.
+    """The sizes of the data that is kept for the variants of a chunk.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Load(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """How each variant is propagated in each stretch of bursts: ``mode``, shape (stretches, variants).
+    """The ``mode`` in which each variant is propagated in each stretch of bursts, shape (stretches, variants).
 
     So many decisions were ``made``, and so often a variant left its family's graphlet (``splits``) and joined it again.
     """
@@ -146,7 +146,7 @@ def _cost_of_mode(
 
 
 class Demand(NamedTuple):
-    """What the repeating states of a template ask for, whatever the chunk: arrays of shape (nodes,).
+    """The demands of the repeating states of a template, whatever the chunk: arrays of shape (nodes,).
 
     The ``window`` of each, and the ``accumulators`` that its query keeps for each of its windows; and the different
     weights that are summed up, ``rows``.
@@ -266,7 +266,7 @@ def _decide(
 
 
 class Bursts(NamedTuple):
-    """What the equations count of the bursts of a stretch, in the paper's letters.
+    """The numbers of the bursts of a stretch that the equations use, in the paper's letters.
 
     ``b`` events in graphlets of ``g`` on average, in windows of ``n``, with ``p`` predecessor types; ``created``
     snapshots and ``propagated`` ones stand for all queries, whichever of them share.
@@ -282,7 +282,7 @@ class Bursts(NamedTuple):
 
 @inlined
 def shared_cost(bursts: Bursts, k: float, more: float, searched: bool) -> float:
-    """Returns what ``k`` queries that share cost, of which some bring so many ``more`` snapshots with them.
+    """Returns the cost of ``k`` queries that share, some of which bring ``more`` snapshots with them.
 
     ``searched`` says whether events search their place in the graphlet: equation 8, else equation 7.
     """

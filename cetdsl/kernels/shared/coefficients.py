@@ -42,7 +42,7 @@ class Coefficients(NamedTuple):
 
 @jit
 def room_for(operations: int, graphlets: int, rows: int, out: Table) -> Coefficients:
-    """Makes room for the coefficients of so many operations, in numbers like those of ``out``."""
+    """Makes room for the coefficients of ``operations`` operations, in numbers like those of ``out``."""
     entries, primes = 2 * operations + 2 * graphlets, out.shape[1]
     return Coefficients(
         np.zeros(graphlets, dtype=np.int64),

@@ -22,7 +22,7 @@ from cetdsl.kernels.wire.values import ValueColumn
 
 
 class Kind(NamedTuple):
-    """What events add to an accumulator, or (``magnitude``) how much at most; see :meth:`ValueColumn.weights`."""
+    """The value that events add to an accumulator, or (``magnitude``) a bound; see :meth:`ValueColumn.weights`."""
 
     update: Update
     column: int
@@ -38,7 +38,7 @@ class Kind(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """What the accumulators of many queries add up, of which the first one counts trends.
+    """The sums that the accumulators of many queries keep; the first of each query counts trends.
 
     ``rows`` has of each query and accumulator its variable (-1: all) and which of the ``kinds`` an event of that adds
     (-1: none).
@@ -49,7 +49,7 @@ class Weighed(NamedTuple):
 
     @classmethod
     def of(cls, accumulators: Sequence[Sequence[tuple[int, Kind]]]) -> Weighed:
-        """Numbers what is added, from variable and kind of each query's accumulators."""
+        """Numbers the kinds of additions, from variable and kind of each query's accumulators."""
         numbers: dict[Kind, int] = {}
         rows = []
         for own in accumulators:
@@ -66,7 +66,7 @@ class Passes(Protocol):
 
 
 class _Asked:
-    """What the queries ask for, where the same columns are exact: found once, for chunks are many.
+    """The accumulators that the queries need, where the same columns are exact: found once, for chunks are many.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Player:
         self._known: dict[tuple[bool, ...], _Asked] = {}
 
     def values(self, passes: Passes, columns: list[ValueColumn], slices: Sequence[Slices], long: Bools) -> list[Values]:
-        """Computes the accumulators over slices, of which each query has an entry; ``long`` is as in the ladder."""
+        """Computes the accumulators over slices, with an entry for each query; ``long`` is as in the ladder."""
         asked = self._asked(columns)
         counts = [len(cut.low) for cut in slices]
         scaled = rounded(passes.rounded(asked.scaled), long, max(map(len, asked.scaled.rows)))

@@ -108,7 +108,7 @@ class _State(NamedTuple):
 
 
 def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int]) -> Template:
-    """Merges the machines of queries, each of which repeats a variable and compares no events with each other.
+    """Merges the machines of queries that each repeat a variable and compare no events with each other.
 
     Variables of one type have equal ``families``; those left out are families of their own.
     """

@@ -59,7 +59,7 @@ class AbreastEvaluator:
         self.beyond = False
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Sequence[Slices]) -> list[Values]:
-        """Computes all accumulators of all queries over their slices, of which each query has an entry."""
+        """Computes all accumulators of all queries over their slices, with an entry for each query."""
         if self._too_large(len(events.time)):
             return [one for half, own in self._halved(slices) for one in half.evaluate(events, columns, own)]
         chunk = _Chunk(self, events, columns, slices)
@@ -79,7 +79,7 @@ class AbreastEvaluator:
         return len(self.specs) > 1 and self.numbers(count) > MOST_NUMBERS
 
     def numbers(self, count: int) -> int:
-        """Returns about how many numbers the indexes hold of so many events, for one lane per window."""
+        """Returns about how many numbers the indexes of ``count`` events hold, for one lane per window."""
         return count * self._numbers_per_event
 
     @cached_property

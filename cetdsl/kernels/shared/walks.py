@@ -205,7 +205,7 @@ class _Layout:
     def _indexed(
         self, reads: dict[_Read, list[tuple[int, int, int]]]
     ) -> tuple[_Groups, list[int], _Groups, list[int], list[int], list[int], _Groups]:
-        """Returns what is read by each variable, the slots, and what of them is cleared when a window closes.
+        """Returns the reads by each variable, the slots, and their parts that are cleared when a window closes.
 
         Each read has columns of its own in its slot: for each window one lane after the other.
         """
@@ -240,7 +240,7 @@ class _Layout:
         return read, read_target, slot, source_cells, widths, [int(kind == HASH) for kind, _, _ in slots], cleared
 
     def _ends(self, guards: list[int]) -> tuple[_Groups, _Groups, Ints]:
-        """Returns what is added to the answer, and adds the guards of that.
+        """Returns the additions to the answer, and adds their guards.
 
         The columns of a query are neighbours, and each window's rows have columns for its own queries alone.
         """

@@ -35,7 +35,7 @@ _BATCH_ROWS = 4_096
 
 
 class PooledRows:
-    """How the rows of one query lie in the columns that all queries of a workload share."""
+    """Places the rows of one query in the columns that all queries of a workload share."""
 
     def __init__(self, workload: WorkloadSpec, pool: Pool, number: int) -> None:
         self.number, self.name, self.layout = number, workload.names[number], pool.layout

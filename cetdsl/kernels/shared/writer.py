@@ -101,7 +101,7 @@ def _leave(out: Operations, at: int, ledger: Ints, row: int) -> int:
 
 @inlined
 def _join(out: Operations, at: int, ledger: Ints, row: int, mode: int) -> int:
-    """Lets a variant that is in no graphlet join one, if its new mode says so."""
+    """Lets a variant that is in no graphlet join one, if its new mode requires it."""
     at = _settle(out, at, ledger, row)
     ledger[row, _MODE] = mode
     if mode == NEVER:
@@ -211,7 +211,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
 
 @jit
 def _longest(out: Operations, count: int) -> int:
-    """Returns the most single events that one of so many operations takes at once."""
+    """Returns the most single events that one of ``count`` operations takes at once."""
     longest = 1
     for k in range(count):
         if out[k, op.CODE] == op.ADVANCE or out[k, op.CODE] == op.JUMP:
@@ -347,7 +347,7 @@ def _take_instant(
 
 @jit
 def _refresh(out: Operations, at: int, ledger: Ints, template: Template, link: int) -> int:
-    """Tells the nodes of a link the present values of their sources."""
+    """Sends the nodes of a link the present values of their sources."""
     families = len(template.family_bits)
     at = _settle(out, at, ledger, families + template.link_source[link])
     at = _settle(out, at, ledger, families + template.link_target[link])

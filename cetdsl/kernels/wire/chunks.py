@@ -136,7 +136,7 @@ class _Asked:
 
 
 class Pending:
-    """Rows that wait until they are worth a call of a kernel: so many, or fewer wide ones, and twice what was kept."""
+    """Rows that wait until a kernel's call pays: ``rows``, or fewer wide ones, and twice what was kept."""
 
     def __init__(self, rows: int) -> None:
         self._least = rows

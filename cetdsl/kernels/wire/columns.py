@@ -73,7 +73,7 @@ def from_bytes(values: Sequence[bytes], kind: pa.DataType, absent: Bools | None 
 
 
 def bitmap(absent: Bools | None) -> pa.Buffer | None:
-    """Makes the buffer of an Arrow array that says what is not NULL."""
+    """Makes the buffer of an Arrow array that marks the values that are not NULL."""
     return None if absent is None else pa.py_buffer(np.packbits(~absent, bitorder="little"))
 
 
@@ -98,7 +98,7 @@ def truths(column: pa.Array) -> Bools:
 
 
 def validity(column: pa.Array) -> Bools:
-    """Which values are not NULL."""
+    """Returns which values are not NULL."""
     if column.null_count == 0:
         return np.ones(len(column), dtype=np.bool_)
     return truths(column.is_valid())
@@ -203,7 +203,7 @@ class KeyNumbers:
         self._met: dict[int, pa.Array] = {}
 
     def of(self, keys: Sequence[pa.Array], count: int) -> tuple[Ints, int]:
-        """Returns the numbers of so many keys, given by columns, and how many keys have been met so far."""
+        """Returns the numbers of ``count`` keys, given by columns, and how many keys have been met so far."""
         number, numbers = np.zeros(count, dtype=np.int64), min(count, 1)
         for column, key in enumerate(keys):
             if pa.types.is_null(key.type):
@@ -236,7 +236,7 @@ class KeyNumbers:
 
 
 def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
-    """Where any of the columns changes from one row to the next (NULL equals NULL); True at row 0."""
+    """Returns where any of the columns changes from one row to the next (NULL equals NULL); True at row 0."""
     changes = np.zeros(count, dtype=np.bool_)
     if count:
         changes[0] = True

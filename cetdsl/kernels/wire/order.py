@@ -185,7 +185,7 @@ def _in_pieces(
 
 
 def _batches(count: int) -> Iterator[tuple[int, int]]:
-    """Yields where batches of so many rows begin and end."""
+    """Yields the begins and ends of batches of ``BATCH_ROWS`` rows."""
     for low in range(0, count, BATCH_ROWS):
         yield low, min(low + BATCH_ROWS, count)
 
@@ -214,7 +214,7 @@ def _batch(schema: pa.Schema, columns: Sequence[pa.Array]) -> pa.RecordBatch:
 
 
 def local_directory() -> str | None:
-    """Returns a directory for files of a task: one of Spark's own, which it tells its workers; None: the system's."""
+    """Returns a directory for files of a task: one of Spark's own, which workers get from it; None: the system's."""
     for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(","):
         if path and os.access(path, os.W_OK):
             return path

@@ -21,7 +21,8 @@ from cetdsl.ir.shares import number_of_task
 from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers, pieces_of, validity
 
-#: So many time buckets of a task are told how many events they got, the oldest ones: the late are among these.
+#: The events of a task are counted by at most so many time buckets: the oldest ones, as the late are among these, and
+#: all others as one.
 TALLIED = 64
 #: Bytes of events that are packed at once, at least and at most, and of a parcel at most, about.
 BUFFER_BYTES, MOST_BUFFER_BYTES, PARCEL_BYTES = 8 << 20, 64 << 20, 64 << 10
@@ -87,12 +88,12 @@ def parcel_stream(
                 keys[_scattered(hashes) & _KEY_BITS] = True
         yield columns
     if tally:
-        for told in (_tallies(sorted(tally.items())[:TALLIED]), _bits(keys, max(tally))):
+        for told in (_tallies(oldest_apart(sorted(tally.items()))), _bits(keys, max(tally))):
             yield [*told, *([pa.nulls(len(told[0]), _NUMBERS)] if spec.by_window else [])]
 
 
 def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[pa.Table]:
-    """Yields the rows of batches, so many bytes at a time."""
+    """Yields the rows of batches, about ``buffer_bytes`` bytes at a time."""
     waiting, held = list[pa.RecordBatch](), 0
     for batch in batches:
         waiting.append(batch)
@@ -234,6 +235,20 @@ def _count(tally: Counter[int], buckets: list[Ints], events: Ints) -> None:
     for begin, end, count in zip(*(column.tolist() for column in (*buckets, events)), strict=True):
         for bucket in range(begin, end + 1):
             tally[bucket] += count
+
+
+def oldest_apart(counts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the oldest time buckets with their numbers of events; of too many the others are added to the last one.
+
+    Examples
+    --------
+    >>> told = oldest_apart([(bucket, 1) for bucket in range(100)])
+    >>> len(told), told[62:], sum(events for _, events in told)
+    (64, [(62, 1), (99, 37)], 100)
+    """
+    if len(counts) <= TALLIED:
+        return counts
+    return [*counts[: TALLIED - 1], (counts[-1][0], sum(events for _, events in counts[TALLIED - 1 :]))]
 
 
 def _tallies(counts: list[tuple[int, int]]) -> list[pa.Array]:

@@ -150,7 +150,7 @@ def _sort_by_digit(
     shift: np.uint64,
     counts: Ints,
 ) -> None:
-    """Copies so many events to another place, in the order of one digit of their times since ``base``."""
+    """Copies ``count`` events to another place, in the order of one digit of their times since ``base``."""
     digit = np.uint64((1 << _DIGIT) - 1)
     counts[:] = 0
     for i in range(start, start + count):

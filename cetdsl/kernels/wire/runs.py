@@ -132,7 +132,7 @@ def events_of_runs(
 
 
 def _few_at_once(spec: RunSpec, batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of batches, so few at once that they hold about ``most`` events."""
+    """Yields the rows of batches, in parts of about ``most`` events."""
     most_bytes = most * record_type(spec).itemsize
     for rows in batches:
         columns = [rows.column(k) for k in range(spec.keys + 1)]
@@ -148,7 +148,7 @@ def _few_at_once(spec: RunSpec, batches: Iterator[pa.RecordBatch], most: int) ->
 
 
 def _offsets(packed: pa.Array) -> Ints:
-    """Where the bytes of each run begin and end."""
+    """Returns where the bytes of each run begin, and where the last one ends."""
     offsets = np.frombuffer(packed.buffers()[1], dtype=np.int32)
     return offsets[packed.offset : packed.offset + len(packed) + 1].astype(np.int64)
 

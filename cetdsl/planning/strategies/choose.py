@@ -38,7 +38,7 @@ def choose(request: TrendsRequest) -> Operator | Declined:
 
 
 def measure_choice(request: TrendsRequest) -> MeasureChoice | Declined:
-    """Puts trends together as :func:`choose` does, and tells in which orders that was."""
+    """Puts trends together as :func:`choose` does, and reports the orders in which that was done."""
     found = choose(request)
     if isinstance(found, Declined):
         return found

@@ -88,18 +88,18 @@ class CompleteRequest:
 
     @property
     def algorithm(self) -> str:
-        """How they are listed: one of :data:`ALGORITHMS`."""
+        """The algorithm that lists them: one of :data:`ALGORITHMS`."""
         return self.extraction.algorithm
 
     @property
     def complete(self) -> CompleteRequest:
-        """The trends that are asked for, under the name that other requests have for them."""
+        """The request itself, under the name that other requests have for it."""
         return self
 
 
 @attrs.frozen
 class CountRequest:
-    """Asks for the number of complete trends."""
+    """Requests the number of complete trends."""
 
     complete: CompleteRequest
     name: str
@@ -108,7 +108,7 @@ class CountRequest:
 
 @attrs.frozen
 class SampleRequest:
-    """Asks for so many of the trends, of all or of each key and window, drawn without replacement."""
+    """Requests ``size`` trends, of all or of each key and window, drawn without replacement."""
 
     complete: CompleteRequest
     size: int
@@ -118,7 +118,7 @@ class SampleRequest:
 
 @attrs.frozen
 class TopRequest:
-    """Asks for the heaviest trends, of all or of each key and window; ``name`` is the column of their weights."""
+    """Requests the heaviest trends, of all or of each key and window; ``name`` is the column of their weights."""
 
     complete: CompleteRequest
     size: int
@@ -129,7 +129,7 @@ class TopRequest:
 
 @attrs.frozen
 class SurveyRequest:
-    """Asks for a survey of the graphs; if ``measured``, all of their trends are listed for it."""
+    """Requests a survey of the graphs; if ``measured``, all of their trends are listed for it."""
 
     complete: CompleteRequest
     measured: bool
@@ -146,7 +146,7 @@ ENDS_RELATED = "a span without SLIDE relates the first event of a trend to its l
 
 
 def why_edges_do_not_tell(compiled: Compiled, source: Source, completeness: str) -> str | None:
-    """Returns why the edges at the ends of a path do not tell whether it is a trend asked for; None when they do."""
+    """Returns why the edges at the ends of a path do not show whether it is a requested trend; None when they do."""
     machine = compiled.machine
     if any(guards for _, guards in (*machine.initial, *machine.final)):
         return "a NOT at the beginning or the end looks beyond the trend"
@@ -293,7 +293,7 @@ def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
 
 
 def _told(reason: str | None, built: BuildGraph) -> str | None:
-    """Returns a reason, or the one behind it: why the edges do not tell which paths are trends. None for None."""
+    """Returns a reason, or the one behind it: why the edges do not show which paths are trends. None for None."""
     return reason and (why_edges_do_not_tell(built.compiled, built.source, built.spec.query.completeness) or reason)
 
 

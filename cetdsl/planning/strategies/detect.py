@@ -19,7 +19,7 @@ from cetdsl.planning.strategies.subject import Subject, subject_of
 
 
 def detect(request: TrendsRequest) -> Operator | Declined:
-    """Lists trends branch by branch, each in an order that a plan says, with an index per step."""
+    """Lists trends branch by branch, each in the order of a plan, with an index per step."""
     reason = why_no_plan(request.detection)
     if reason is not None and request.detection.plan == "auto":
         return Declined(reason)
@@ -31,7 +31,7 @@ def _planned(request: TrendsRequest) -> Operator | Declined:
 
 
 def by_plans(request: TrendsRequest, listing: Callable[[Subject], Operator]) -> Operator | Declined:
-    """Plans for each branch of what is asked for; they take the place of the order of the pattern in a listing."""
+    """Plans for each branch of a request; the plans replace the order of the pattern in a listing."""
     asked = request.detection
     reason = why_no_plan(asked)
     if reason is not None and len(request.compiled) == 1:
@@ -56,12 +56,12 @@ def by_plans(request: TrendsRequest, listing: Callable[[Subject], Operator]) -> 
 
 
 def _uncut(source: Source, asked: Detection) -> Source:
-    """Leaves a key whole where its plan changes: what was seen of it tells what comes next."""
+    """Leaves a key whole where its plan changes: statistics of its earlier events predict the later ones."""
     return attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0)) if asked.adapts else source
 
 
 def measure(request: TrendsRequest) -> MeasureDetection | Declined:
-    """Puts trends together as :func:`detect` does, and tells of each slice of a key how that went."""
+    """Puts trends together as :func:`detect` does, and reports the work for each slice of a key."""
     found = _planned(request)
     if isinstance(found, Declined):
         return found

@@ -67,5 +67,5 @@ def columns_in(terms: Iterable[Expr]) -> set[str]:
 
 
 def limited(plan: Operator, limit: int | None) -> Operator:
-    """Limits a plan to so many rows."""
+    """Limits a plan to ``limit`` rows."""
     return plan if limit is None else Limit(plan, limit)

@@ -87,7 +87,7 @@ def _refuse_unknown_aggregates(predicate: Expr) -> None:
 
 
 def _refuse_unequal(predicate: Expr, compiled: Compiled, single: tuple[bool, ...]) -> None:
-    """Raises if all rows of a variable must be looked at to judge a row, and no least or greatest one tells."""
+    """Raises if all rows of a variable must be compared to judge a row, where no least or greatest one suffices."""
     several = [name for name in variables(predicate) if not single[compiled.number_of(name)]]
     found = separate(predicate)
     if several and (found is None or found.op == "!="):

@@ -47,7 +47,7 @@ _Carried = tuple[Scan, KernelSpec, tuple[Expr, ...]]
 
 
 def panes(request: AggregateRequest) -> Operator | Declined:
-    """Plans :func:`stretches` where the input is said to be in order, and else :func:`of_shuffled`.
+    """Plans :func:`stretches` where the input is declared to be in order, and else :func:`of_shuffled`.
 
     Nobody knows before whether it is: events in no order take more than twice as long if they are read once more, and
     if many keys are in order, nothing is saved but the shuffle.
@@ -61,7 +61,7 @@ def panes(request: AggregateRequest) -> Operator | Declined:
 
 
 def stretches(request: AggregateRequest, instead: Operator) -> Operator | Declined:
-    """Multiplies what each task reads of a key; a key of which tasks read by turns is answered as by ``instead``."""
+    """Multiplies what each task reads of a key; a key that tasks read by turns is answered as by ``instead``."""
     found = multiplied_as_read(request)
     if isinstance(found, Declined):
         return found

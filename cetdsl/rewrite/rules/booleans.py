@@ -62,7 +62,7 @@ def rewrite_predicates(resolved: ResolvedQuery, change: Callable[[Expr], Expr]) 
 
 
 def may_split(conjunction: Expr, whole: Expr, pattern: Pattern) -> bool:
-    """Whether the parts of a conjunction together say what ``whole``, one predicate, says."""
+    """Whether the parts of a conjunction together are equivalent to ``whole``, one predicate."""
     parts = conjuncts(conjunction)
     return len(parts) == 1 or all(_may_stand_alone(part, whole, pattern) for part in parts)
 
@@ -108,7 +108,7 @@ def fold_constants(resolved: ResolvedQuery) -> ResolvedQuery:
 
 
 def scope(expr: Expr) -> tuple[PredicateClass, tuple[frozenset[str], ...]]:
-    """What decides over which events a predicate speaks."""
+    """Returns the properties that decide which events a predicate refers to."""
     found = mentions(expr)
     groups = (found.plain, found.next, found.prev, found.aggregated)
     return shape(expr), tuple(frozenset(names) for names in groups)
@@ -162,7 +162,7 @@ def split_conjunction(resolved: ResolvedQuery) -> ResolvedQuery:
 
 
 def _may_stand_alone(part: Expr, whole: Expr, pattern: Pattern) -> bool:
-    """Whether a conjunct is asked in exactly the trends in which the conjunction is."""
+    """Whether a conjunct is evaluated in exactly the trends in which the conjunction is."""
     if scope(part) == scope(whole):
         return True
     kind = classify(whole, pattern)

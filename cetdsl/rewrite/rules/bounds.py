@@ -61,7 +61,7 @@ class _Bound:
 
     @property
     def key(self) -> object:
-        """What it has in common with the bounds that it can be compared with."""
+        """The properties that it shares with the bounds that it can be compared with."""
         return self.is_upper, self.left, self.right, self.type
 
     def is_tighter_than(self, other: _Bound) -> bool:
@@ -72,7 +72,7 @@ class _Bound:
 
 
 def _bound_of(predicate: Expr, resolved: ResolvedQuery) -> _Bound | None:
-    """What a predicate bounds; None if it bounds nothing, or a sum in it may overflow, or round."""
+    """Returns the bound of a predicate; None if it has none, or a sum in it may overflow, or round."""
     found = separate(predicate)
     if found is None or found.op not in (*_UPPER, *_LOWER):
         return None

@@ -23,7 +23,7 @@ from cetdsl.rewrite.rules.booleans import with_where
 
 @attrs.frozen
 class Tie:
-    """A predicate that says that two events have the same value of a column."""
+    """A predicate that two events have the same value of a column."""
 
     predicate: Expr
     column: str

@@ -80,12 +80,12 @@ def separate_sums(resolved: ResolvedQuery) -> ResolvedQuery:
 
 
 def speakers_of(expr: Expr) -> frozenset[Speaker]:
-    """The events that a term speaks of."""
+    """Returns the events that a term refers to."""
     return frozenset((node.variable, node.role) for node in expr.walk() if isinstance(node, Attribute))
 
 
 def _is_own(speaker: Speaker, negated: tuple[str, ...]) -> tuple[bool, bool, str]:
-    """Which event of two stands on the left: the later one, or the negated one."""
+    """Returns the sort key by which an event of two stands on the left: the later one, or the negated one."""
     variable, role = speaker
     return role is Role.NEXT, variable in negated, str(variable)
 
@@ -248,7 +248,7 @@ def _has_digits(expr: Binary, schema: Schema) -> bool:
 
 
 def _parts(predicate: Binary, own: Speaker, schema: Schema) -> tuple[str, list[_Summand], list[_Summand]] | None:
-    """The comparison of the terms of one event with all others; None if a term speaks of both events."""
+    """Compares the terms of one event with all others; None if a term refers to both events."""
     summands = [*_summands(predicate.left, True, schema), *_summands(predicate.right, False, schema)]
     if any(len(speakers_of(term)) > 1 for _, term in summands):
         return None

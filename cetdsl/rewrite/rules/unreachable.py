@@ -51,7 +51,7 @@ def _never(condition: Expr, schema: Schema) -> bool:
 
 
 def _strongest(known: list[tuple[str, object]]) -> list[tuple[str, object]]:
-    """A few of the bounds of an attribute, of which two contradict each other if any two do."""
+    """Returns a few bounds of an attribute, two of which contradict each other if any two do."""
     whole = [(op, value) for op, value in known if isinstance(value, int) and not isinstance(value, bool)]
     lower = [pair for pair in whole if pair[0] in (">", ">=")]
     upper = [pair for pair in whole if pair[0] in ("<", "<=")]

@@ -104,7 +104,7 @@ class _Queue:
             self._lanes.append(lane)
 
     def pop(self) -> tuple[float, int, int] | None:
-        """Takes out the first pair that are siblings still, with what it gained; None if there is none."""
+        """Removes and returns the first pair that are siblings still, with its gain; None if there is none."""
         heap, parent = self._heap, self._tree.parent
         while heap:
             loss, first, second, number = heap[0]
@@ -160,7 +160,7 @@ def _may_be_worthwhile(draft: Draft, first: SubPattern, second: SubPattern, abov
 
 
 def _is_worthwhile(draft: Draft, pattern: SubPattern, above: int) -> bool:
-    """Whether a sub-pattern says more than that of the parent above it: more slots, or more of the same ones."""
+    """Whether a sub-pattern adds to that of the parent above it: more slots, or more conditions on the same ones."""
     if above == ROOT:
         return len(pattern.slots) >= draft.limits.least_slots
     of = draft.patterns[above]
@@ -220,7 +220,7 @@ def _merge(draft: Draft, first: int, second: int, both: Common) -> list[tuple[in
 
 
 def _depth(draft: Draft, vertex: int) -> int:
-    """How many clusters stand above a vertex."""
+    """Returns how many clusters stand above a vertex."""
     return sum(1 for _ in draft.tree.way_up(vertex)) - 1
 
 

@@ -130,7 +130,7 @@ class Box:
 
 @attrs.frozen(cache_hash=True)
 class Condition:
-    """What must hold of an event besides its type: that it lies in one of the boxes.
+    """A condition on an event besides its type: that it lies in one of the boxes.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def _compared_once(op: str, name: str, value: Any) -> Condition | None:
 
 @lru_cache(4096)
 def _same(ranges: tuple[tuple[Key, Ranges], ...], others: frozenset[Expr]) -> Condition:
-    """The condition of one box; equal ones are the same object, which is told apart from others at once."""
+    """Returns the condition of one box; equal ones are the same object, for fast comparison."""
     return Condition((Box(dict(ranges), others),))
 
 
@@ -223,7 +223,7 @@ def _either(first: Condition, second: Condition) -> Condition:
 
 
 def _ranged(term: Expr) -> tuple[Key, Ranges] | None:
-    """The ranges of the one attribute that a term compares with constants; None if it says anything else."""
+    """Returns the ranges of the one attribute that a term compares with constants; None for any other term."""
     if isinstance(term, Binary) and term.op == "or":
         return _same_key([_ranged(part) for part in operands(term, "or")])
     if isinstance(term, Call) and term.name.lower() == "in" and len(term.arguments) > 1:

@@ -15,7 +15,7 @@ V = TypeVar("V", bound=_Container)
 
 
 class SharedValues(dict[K, V]):
-    """A dict of containers of which copies share those that neither has changed since.
+    """A dict of containers whose copies share the containers that neither has changed since.
 
     Whoever changes a container asks for it by :meth:`change`, and sets none that stands elsewhere too.
 
@@ -38,7 +38,7 @@ class SharedValues(dict[K, V]):
         return copied
 
     def change(self, key: K, make: Callable[[], V] | None = None) -> V:
-        """Returns a container that may be changed; a new one if there is none and it is said how to make one."""
+        """Returns a container that may be changed; if there is none, a new one that ``make`` creates."""
         if make is not None and key not in self:
             self[key] = make()
         elif self._own is not None and key not in self._own:

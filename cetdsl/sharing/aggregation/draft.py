@@ -23,7 +23,7 @@ Clock = Callable[[], bool]
 
 
 def clock_of(deadline: float | None) -> Clock:
-    """Returns a clock that runs out so many seconds from now, never if it is None."""
+    """Returns a clock that runs out ``deadline`` seconds from now, never if it is None."""
     if deadline is None:
         return lambda: False
     end = time.monotonic() + deadline
@@ -32,7 +32,7 @@ def clock_of(deadline: float | None) -> Clock:
 
 @attrs.frozen
 class Limits:
-    """What a plan may look like.
+    """Limits on plans.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Limits:
 
 
 class Draft:
-    """What planning changes, step by step; at any time it is a valid plan.
+    """A plan that is changed step by step; at any time it is a valid plan.
 
     Parameters
     ----------

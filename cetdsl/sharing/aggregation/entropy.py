@@ -75,7 +75,7 @@ class PartitionTree:
         return -sum(terms)
 
     def leaves(self, vertex: int) -> Iterator[int]:
-        """Gives the nodes below a vertex, itself if it is one."""
+        """Yields the leaves below a vertex, itself if it is one."""
         todo = [vertex]
         while todo:
             vertex = todo.pop()
@@ -85,7 +85,7 @@ class PartitionTree:
                 yield vertex
 
     def way_up(self, vertex: int) -> Iterator[int]:
-        """Gives a vertex and all above it, but not the root."""
+        """Yields a vertex and all above it, but not the root."""
         while vertex != ROOT:
             yield vertex
             vertex = self.parent[vertex]
@@ -93,7 +93,7 @@ class PartitionTree:
     # What operations change
 
     def gain_of_combining(self, first: int, second: int) -> float:
-        """By how much a new parent of two siblings reduces the entropy (equation 4, whose terms mostly cancel).
+        """Returns by how much a new parent of two siblings reduces the entropy (equation 4; most terms cancel).
 
         It is never less than 0, and more where the two have edges with each other and siblings besides.
         """
@@ -104,7 +104,7 @@ class PartitionTree:
         return 2 * edges / volume[ROOT] * log2(volume[self.parent[first]] / (volume[first] + volume[second]))
 
     def gain_of_merging(self, first: int, second: int, *, whole: bool = True) -> float:
-        """By how much the entropy is reduced if the first of two siblings takes over the other (equation 6).
+        """Returns by how much the entropy falls if the first of two siblings takes over the other (equation 6).
 
         It takes over the other's children, or the other itself if that is a leaf or, not being taken ``whole``, stays a
         vertex. Never is it more than what combining gains: clusters within the merged one lose their code words.

@@ -61,7 +61,7 @@ class CorrelationGraph:
         self.neighbours: SharedValues[int, set[int]] = SharedValues(linked)
 
     def _nearest_of_all(self) -> Iterator[tuple[int, int]]:
-        """Gives for each pattern those most like it, all by their places among the patterns.
+        """Yields each pattern with each of those most like it, by their places among the patterns.
 
         Multiplies the sparse matrix of patterns and kinds by its transpose, some rows at a time.
 

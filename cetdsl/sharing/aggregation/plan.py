@@ -60,7 +60,7 @@ class Vertex:
 
     @property
     def slots(self) -> int:
-        """How many kinds of events its own slots take."""
+        """The number of kinds of events that its own slots take."""
         return sum(len(self.pattern.slots[slot].choices) for slot in self.own)
 
 
@@ -128,7 +128,7 @@ class PlanData:
 
     @property
     def root_slots(self) -> int:
-        """Those of the vertices without parents."""
+        """The kinds of events that the vertices without parents take."""
         return sum(vertex.slots for vertex in self.vertices if not vertex.parents)
 
     @property

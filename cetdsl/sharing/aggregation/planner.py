@@ -17,7 +17,7 @@ ALGORITHMS = ("casem+dce", "casem", "casem-2")
 
 
 class Planner:
-    """Finds a plan, and keeps what it knows of the workload so that queries can come and go.
+    """Finds a plan, and keeps its facts about the workload so that queries can come and go.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from cetdsl.sharing.families import unnamed
 
 @attrs.frozen
 class Skeleton:
-    """What each match of a query must hold, and the variables one of which binds the event of each slot."""
+    """The events that each match of a query must hold, and the variables one of which binds each slot's event."""
 
     pattern: SubPattern
     variables: tuple[frozenset[str], ...]
@@ -75,7 +75,7 @@ def _scope(query: Query) -> tuple[Scope, Span | None]:
 
 @lru_cache(1024)
 def _scope_of(window: Window | None, partition_by: tuple[str, ...], group_by: tuple[str, ...]) -> Scope:
-    """The scope; equal ones are the same object, which is told apart from others at once."""
+    """Returns the scope; equal ones are the same object, for fast comparison."""
     kind: tuple[object, ...] = ()
     if window is not None:
         kind = (window.length.unit,) if window.slide is None else (window.length, window.slide)

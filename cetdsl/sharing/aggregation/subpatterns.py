@@ -97,7 +97,7 @@ class Relation:
 
 @attrs.frozen(cache_hash=True)
 class Scope:
-    """What must agree for patterns to share anything: the kind of window, and the columns equal along a trend."""
+    """The properties that shared patterns have in common: the kind of window, and the columns equal along a trend."""
 
     window: tuple[object, ...] = ()
     columns: frozenset[str] = frozenset()
@@ -106,7 +106,7 @@ class Scope:
 
 @attrs.frozen
 class SubPattern:
-    """What a match must hold, as far as it can be shared.
+    """The requirements on a match, as far as they can be shared.
 
     Parameters
     ----------
@@ -171,11 +171,11 @@ class Common(NamedTuple):
     second: tuple[int, ...]
 
     def covers_first(self, of: SubPattern) -> bool:
-        """Whether it says all that the first pattern says, but for conditions and span."""
+        """Whether it covers the first pattern, but for conditions and span."""
         return self._covers(of, self.first)
 
     def covers_second(self, of: SubPattern) -> bool:
-        """Whether it says all that the second pattern says, but for conditions and span."""
+        """Whether it covers the second pattern, but for conditions and span."""
         return self._covers(of, self.second)
 
     def _covers(self, of: SubPattern, slots: tuple[int, ...]) -> bool:
@@ -347,7 +347,7 @@ def _renumbered(relation: Relation, places: dict[int, int]) -> Relation:
 
 
 def _text(pattern: SubPattern, mask: int) -> str:
-    """SEQ and AND of the slots of a mask as far as these can say their order, and else what is before what."""
+    """Writes SEQ and AND of the slots of a mask where these express their order, and else the pairs in order."""
     inner = list(members(mask))
     if len(inner) < 2:
         return str(pattern.slots[inner[0]]) if inner else "nothing"

@@ -99,7 +99,7 @@ class Expected:
         return self.of(sum([self.logs[slot] for slot in members(mask)]), mask)
 
     def of(self, logs: float, mask: int) -> float:
-        """As :meth:`log`, given the sum of the slots' logarithms."""
+        """Computes :meth:`log`, given the sum of the slots' logarithms."""
         if self._length is not None:
             logs += math.log(mask.bit_count() / self._length)
         return logs + self._share(mask & self.tied)
@@ -195,7 +195,7 @@ class _Weighing:
         return self._put_together(number, above)[0]
 
     def _put_together(self, number: int, above: Mapping[int, tuple[int, ...]]) -> tuple[float, tuple[Step, ...]]:
-        """What a vertex is expected to cost, and its steps: next whichever looks at the fewest candidates."""
+        """Returns a vertex's expected cost, and its steps: next always the one with the fewest candidates."""
         expected, parts = self._expected[number], self._parts(number, above)
         # Of the slots that nothing relates to others, the rarest is always the first: no other need be tried.
         alone = [part for part in parts if part.step.parent is None and not part.mask & expected.tied]
@@ -263,7 +263,7 @@ def _edges(vertices: Iterable[Vertex], above: Mapping[int, Mapping[int, tuple[in
 
 
 def _length_of(pattern: SubPattern) -> float | None:
-    """How many seconds, or ticks, an instance may last."""
+    """Returns how many seconds, or ticks, an instance may last; None if there is no bound."""
     span = pattern.span
     if span is None and len(pattern.scope.window) == 2:
         length = pattern.scope.window[0]

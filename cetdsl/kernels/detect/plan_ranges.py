@@ -1,4 +1,4 @@
-"""Runs: ranges of a chunk's events in which one plan is in force, and the scopes that are cut by them.
+"""Ranges of a chunk's events in which one plan is in force, and the scopes that are cut by them.
 
 The stream of a key is cut into slices of so many events. A plan is in force in whole slices, and finds the trends whose
 last event lies in them: each trend is found by exactly one plan, whenever plans change.
@@ -16,7 +16,7 @@ from cetdsl.kernels.enumerate.batches import members_of
 from cetdsl.kernels.vocabulary import Ints
 
 
-class Runs(NamedTuple):
+class PlanRanges(NamedTuple):
     """Ranges ``low:high`` of events, one behind the other, each with the numbers of its plan, group, key and slice."""
 
     low: Ints
@@ -27,25 +27,25 @@ class Runs(NamedTuple):
     slice: Ints
 
 
-def cut_scopes(scopes: Scopes, runs: Runs, extents: Extents) -> tuple[Scopes, Ints]:
-    """Cuts scopes by the runs that the last event of a trend lies in; also returns the run of each part.
+def cut_scopes(scopes: Scopes, ranges: PlanRanges, extents: Extents) -> tuple[Scopes, Ints]:
+    """Cuts scopes by the ranges that the last event of a trend lies in; also returns the range of each part.
 
     Examples
     --------
     >>> ends = np.array([0]), np.array([9])
     >>> scopes = Scopes(*ends, *ends, *ends, np.array([0]), *ends, np.array([0]))
-    >>> runs = Runs(np.array([0, 4]), np.array([4, 9]), *(np.array([0, 1]) for _ in range(4)))
+    >>> ranges = PlanRanges(np.array([0, 4]), np.array([4, 9]), *(np.array([0, 1]) for _ in range(4)))
     >>> none = np.zeros(0, dtype=np.int32)
-    >>> parts, run = cut_scopes(scopes, runs, Extents(none, none, none, none))
-    >>> parts.last_low.tolist(), parts.last_high.tolist(), run.tolist()
+    >>> parts, which = cut_scopes(scopes, ranges, Extents(none, none, none, none))
+    >>> parts.last_low.tolist(), parts.last_high.tolist(), which.tolist()
     ([0, 4], [4, 9], [0, 1])
     """
-    first = np.searchsorted(runs.high, scopes.last_low, side="right")
-    stop = np.searchsorted(runs.low, scopes.last_high, side="left")
-    owner, run = members_of(first, np.maximum(first, stop))
+    first = np.searchsorted(ranges.high, scopes.last_low, side="right")
+    stop = np.searchsorted(ranges.low, scopes.last_high, side="left")
+    owner, which = members_of(first, np.maximum(first, stop))
     parts = scopes.take(owner)
-    last_low = np.maximum(parts.last_low, runs.low[run])
-    last_high = np.minimum(parts.last_high, runs.high[run])
+    last_low = np.maximum(parts.last_low, ranges.low[which])
+    last_high = np.minimum(parts.last_high, ranges.high[which])
     low, first_low = parts.low, parts.first_low
     if len(extents.span_start):
         earliest = extents.span_start[np.minimum(last_low, len(extents.span_start) - 1)]
@@ -56,6 +56,6 @@ def cut_scopes(scopes: Scopes, runs: Runs, extents: Extents) -> tuple[Scopes, In
         first_low=first_low,
         last_low=last_low,
         last_high=last_high,
-        group=runs.group[run],
+        group=ranges.group[which],
     )
-    return parts, run
+    return parts, which
