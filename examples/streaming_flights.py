@@ -27,13 +27,14 @@ QUERY = """
 DAYS = 3
 FLIGHTS = "scheduled timestamp, origin string, dest string, dep_delay bigint"
 
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("folder", nargs="?", help="where files, answers and checkpoint go; a new folder by default")
+folder = Path(parser.parse_args().folder or tempfile.mkdtemp(prefix="streaming-flights-"))
+
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run this Python too
 # Each task keeps state of its own and writes it down for every file, so there are not Spark's 200 of them.
 settings = {"spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
 spark = SparkSession.builder.appName("streaming flights").config(map=settings).getOrCreate()
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("folder", nargs="?", help="where files, answers and checkpoint go; a new folder by default")
-folder = Path(parser.parse_args().folder or tempfile.mkdtemp(prefix="streaming-flights-"))
 flights, answers, checkpoint = (str(folder / name) for name in ("flights", "answers", "checkpoint"))
 
 # Spark writes a file elsewhere and moves it when it is complete, so that no stream reads half of one.

@@ -211,7 +211,7 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
             return f"cannot read {found!r} here", "a parameter is a whole length, with its unit: '10 minutes'"
         return f"cannot read {found!r} here", "a length is a whole number and a unit, such as 10 minutes"
     if any(token.upper() == "WHERE" for token in before):
-        if [token.upper() for token in before[-2:]] == ["INTERVAL", "-"] or before[-3:-2] == ["INTERVAL"]:
+        if "INTERVAL" in (token.upper() for token in before[-3:]):
             return f"cannot read {found!r} here", INTERVALS
         general = "join predicates with AND or OR, and write strings in 'quotes'"
         return f"cannot read {found!r} here", _ELSEWHERE_IN_TERMS.get(clause, general)

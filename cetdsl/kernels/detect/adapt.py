@@ -338,12 +338,12 @@ class BranchLoop:
             tables.rank_of(one)
         trials = self._trials(begin, going_on, try_out)
         started = thread_time()
-        rows, units = self._counted(events, tables, places), self._units(places)
+        rows = self._counted(events, tables, places)
         costly = self._costly(places, begin, trials) if trials else begin[:-1]
         self._sample(events, tables, places, rows, np.arange(len(places)) >= costly[own])
         chosen = np.ones(last + 1, dtype=np.bool_)
         if not by_slice:
-            chosen = self._looked(rows, units, begin, costly, going_on is not None)
+            chosen = self._looked(places, rows, begin, costly, going_on is not None)
         chosen[last] = True
         spent = thread_time() - started
         self.counts.seconds_deciding += spent
@@ -353,7 +353,7 @@ class BranchLoop:
             some = slice(int(begin[number]), int(begin[number + 1]))
             cheap = int(costly[number] - begin[number])
             counting = spent / max(len(places), 1)
-            self._follow(keys[number], number, places[some], rows[some], units[some], cheap, counting, by_slice)
+            self._follow(keys[number], number, places[some], rows[some], cheap, counting, by_slice)
         return keys
 
     def _trials(
@@ -405,13 +405,14 @@ class BranchLoop:
         places = [low[own], first, end + behind, number[own] + piece, end]
         return np.ascontiguousarray(np.stack(places, axis=1), dtype=np.int64), own
 
-    def _looked(self, rows: Floats, units: Floats, begin: Ints, costly: Ints, first_goes_on: bool) -> np.ndarray:
+    def _looked(self, places: Ints, rows: Floats, begin: Ints, costly: Ints, first_goes_on: bool) -> np.ndarray:
         """Whether a slice of each key must be looked at; of one that goes on it may."""
         looked = np.zeros(len(begin) - 1, dtype=np.bool_)
         if len(rows):
             watch, window = self._first.watch, self._adapting.slices
             seen, now = room_for(rows.shape[1], window), watch.begin.copy()
             watched = self._first.watched
+            units = self._units(places)
             first_looks(rows, units, costly, begin[1:], window, watch.factors, watched, seen, now, watch.begin, looked)
         looked[0] |= first_goes_on
         return looked
@@ -428,15 +429,7 @@ class BranchLoop:
         return self.plans.index(plan)
 
     def _follow(
-        self,
-        key: _Key,
-        number: int,
-        places: Ints,
-        rows: Floats,
-        units: Floats,
-        cheap: int,
-        counting: float,
-        by_slice: bool,
+        self, key: _Key, number: int, places: Ints, rows: Floats, cheap: int, counting: float, by_slice: bool
     ) -> None:
         """Decides on the plan behind each of some slices of a key; after the first ``cheap`` ones it stays."""
         at = cheap
@@ -445,6 +438,7 @@ class BranchLoop:
         started = thread_time()
         key.loop.passed_over(cheap)
         key.plans += [key.plans[-1]] * cheap
+        units = self._units(places)
         while at < len(rows):
             window, watch = self._adapting.slices, key.loop.watch
             found, gains = pass_over(rows, units, at, window, watch.factors, key.loop.watched, key.seen, key.now)
@@ -459,7 +453,7 @@ class BranchLoop:
         self.counts.add(key.loop.counts.since(before))
         self.counts.seconds_deciding += spent - planning - (key.loop.counts.seconds_deciding - before.seconds_deciding)
         if by_slice:
-            self._tell(key, number, places, rows, units, looks, counting)
+            self._tell(key, number, places, rows, looks, counting)
 
     def _look(self, key: _Key, number: int) -> Slice:
         """Lets the decision function look at the slice that was taken in last."""
@@ -477,19 +471,12 @@ class BranchLoop:
         )
 
     def _tell(
-        self,
-        key: _Key,
-        number: int,
-        places: Ints,
-        rows: Floats,
-        units: Floats,
-        looks: dict[int, Slice],
-        counting: float,
+        self, key: _Key, number: int, places: Ints, rows: Floats, looks: dict[int, Slice], counting: float
     ) -> None:
         """Reports each slice of a key."""
         if key.told is None:
             key.told = self._sliding(self._adapting.slices)
-        first = len(key.plans) - 1 - len(rows)
+        first, units = len(key.plans) - 1 - len(rows), self._units(places)
         for at, (place, row) in enumerate(zip(places.tolist(), rows, strict=True)):
             self._add(key.told, row)
             one = looks.get(at, Slice(number, 0, 0, key.plans[first + at], Statistics()))
