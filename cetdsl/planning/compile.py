@@ -32,6 +32,7 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import NEXT
+from cetdsl.pattern.text import quote
 from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
 
@@ -121,10 +122,10 @@ class _Compiler:
         # Which event could have been bound next is said by the pattern alone, and not by what is counted.
         if found is None or self.matching == NEXT:
             return False
-        variable, op, bound = found
-        limit = int(bound) + 2
-        if not 1 <= limit <= MAX_COUNTED:
+        variable, op, bound = found[0], found[1], max(found[2], -1)  # no count is negative
+        if bound > MAX_COUNTED - 2:
             return False
+        limit = int(bound) + 2
         try:
             self.automaton = restrict_count(self.automaton, variable, limit, lambda n: bool(HOLDS[op](n, bound)))
         except UnsupportedQuery:
@@ -235,13 +236,25 @@ def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
         op, left, right = MIRRORED[op], right, left
     if not isinstance(right, Literal) or type(right.value) not in (int, float) or right.value != right.value:
         return None
-    if abs(right.value) > MAX_COUNTED:
-        return None
     if isinstance(left, Length):
         return None, op, right.value
     if isinstance(left, Aggregate) and left.definition.is_count:
         return left.variable, op, right.value
     return None
+
+
+def why_finished(compiled: Compiled) -> str | None:
+    """Returns which predicate only a finished trend can be tested for, and why; None if there is none."""
+    if not compiled.residual:
+        return None
+    predicate = compiled.residual[0]
+    if shape(predicate) is not PredicateClass.AGGREGATE:
+        why = "relates a pair of events by what does not split into a side for each"
+    elif _count_bound(predicate) is not None:
+        why = "counts, and the states of the automaton cannot count along"
+    else:
+        why = "is about all events of a trend together"
+    return f"a predicate needs the finished trend: {quote(predicate)} {why}"
 
 
 def joint_query(resolved: ResolvedQuery) -> ResolvedQuery:
