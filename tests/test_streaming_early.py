@@ -44,6 +44,7 @@ from test_streaming import (
 import cetdsl as cet
 from cetdsl import errors
 from cetdsl.pattern.nodes import And, negations
+from cetdsl.pattern.properties import is_joint, joins_events
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 
@@ -87,7 +88,7 @@ def asked_early(live: Live, first: int, kinds: Sequence[Any], emit: str) -> list
         asked, wanted = kinds[len(found)]
         case = generators.random_case(seed, FEATURES)
         query = in_seconds(by_case(case.query))
-        if query.window is None or isinstance(query.pattern, And) or not wanted(query):
+        if query.window is None or not wanted(query):
             continue
         bound = cet.pattern(live.events, query, time="t", tie_break=case.tie_break)
         try:
@@ -109,6 +110,14 @@ def is_negated(query: Query) -> bool:
     return bool(negations(query.pattern))
 
 
+def is_pair_of_events(query: Query) -> bool:
+    return joins_events(query.pattern) and not is_joint(query.pattern, query.where)
+
+
+def is_sequential(query: Query) -> bool:
+    return not is_negated(query) and not isinstance(query.pattern, And)
+
+
 def is_partitioned(query: Query) -> bool:
     return bool(set(query.partition_by) - set(query.group_by))
 
@@ -120,6 +129,7 @@ def test_each_trigger_gives_the_answer_so_far(spark: Any, tmp_path: Path) -> Non
         (aggregates_of, lambda query: is_negated(query) and is_partitioned(query)),
         (complete_counts_of, lambda query: is_negated(query) and not is_partitioned(query)),
         (aggregates_of, lambda query: is_negated(query) and query.window.slide is None),
+        (aggregates_of, is_pair_of_events),
     ]
     found = asked_early(live, 2000, kinds, "update")
     live.arrive()
@@ -145,8 +155,8 @@ def test_each_trigger_gives_the_answer_so_far(spark: Any, tmp_path: Path) -> Non
 def test_trends_are_given_at_once_and_once(spark: Any, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, stream_of_streams(2100, 40, DELAY, random.Random(21)))
     kinds = [
-        (trends_of, lambda query: not is_negated(query) and query.window.slide is not None),
-        (trends_of, lambda query: not is_negated(query) and query.window.slide is None),
+        (trends_of, lambda query: is_sequential(query) and query.window.slide is not None),
+        (trends_of, lambda query: is_sequential(query) and query.window.slide is None),
     ]
     found = asked_early(live, 2100, kinds, "eager")
     live.arrive()

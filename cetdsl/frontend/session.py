@@ -424,8 +424,8 @@ class PatternFrame:
         arrived = next(name for n in count() if (name := f"arrived_{n}") not in known)
         asked = PatternFrame(self._df.withColumn(arrived, current_timestamp()), self._query, self._binding)
         decision = asked._decide_trends(limit, (*columns, arrived), detection, EAGER)
-        listed = just_ended(run(asked._df, decision.plan), arrived)
-        return listed.withColumn("trend", narrowed(columns))
+        ended = run(asked._df, decision.plan, lambda trends: just_ended(trends, arrived))
+        return ended.withColumn("trend", narrowed(columns))
 
     def _layout(self, form: str, times: bool, columns: Sequence[str] | None) -> Layout:
         """Checks and returns the shape in which trends are requested."""
