@@ -255,6 +255,7 @@ def test_long_counts_are_states_too(spark: Any, text: str) -> None:
         ("LENGTH != -2.5", 2**30 - 1),
         ("-2 < LENGTH", 2**30 - 1),
         ("COUNT(A) <= -2", None),
+        ("COUNT(A) NOT IN (-1, -2)", 2**30 - 1),
     ],
 )
 def test_no_count_is_negative(spark: Any, text: str, number: int | None) -> None:

@@ -743,7 +743,7 @@ class PatternFrame:
             If ``n`` or ``seed`` is no whole number, there is no such completeness, algorithm or layout, ``per_group``
             is no bool, or the layout would have two columns of one name.
         StreamingNotSupported
-            If a stream is asked for a sample without ``per_group=True``, or with it where windows do not slide.
+            If a stream is asked for a sample without ``per_group=True``.
 
         Examples
         --------
@@ -815,7 +815,7 @@ class PatternFrame:
             If trends cannot be ordered by such a term, ``k`` is no whole number from 1 up, there is no such
             completeness or layout, ``per_group`` is no bool, or the layout would have two columns of one name.
         StreamingNotSupported
-            If a stream is asked without ``per_group=True``, or with it where windows do not slide.
+            If a stream is asked without ``per_group=True``.
 
         Examples
         --------
