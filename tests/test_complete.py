@@ -413,8 +413,9 @@ def refuse_settings(asked: Any) -> None:
         for ask in (asked.complete_trends, asked.survey_complete_trends):
             with pytest.raises(errors.InvalidNode, match=refused):
                 ask(**given)
-        with pytest.raises(errors.InvalidNode, match=refused):
-            asked.explain("complete", **given)
+        for stage in ("complete", "rewritten"):
+            with pytest.raises(errors.InvalidNode, match=refused):
+                asked.explain(stage, **given)
     too_many = asked.complete_trends("ends", "anchors", anchors=3)
     assert "there are 2 events, and anchors=3 asks for more" in failing(too_many)
 
@@ -444,6 +445,12 @@ def test_wrong_arguments(spark: Any) -> None:
     for limit in (-1, 1.5, "3", True):
         with pytest.raises(errors.InvalidNode, match="limit must be a whole number"):
             asked.complete_trends(limit=limit)
+    with pytest.raises(errors.InvalidNode, match="measure is True or False, not 'yes'"):
+        asked.survey_complete_trends(measure="yes")
+    for given in ({"completeness": "most"}, {"number": "x"}, {"memory_limit": "much"}):
+        for stage in ("rewritten", "trends", "complete"):
+            with pytest.raises(errors.InvalidNode):
+                asked.explain(stage, **given)
     with pytest.raises(errors.InvalidNode, match="seed must be a whole number"):
         asked.sample_trends(1, seed="x")
     with pytest.raises(errors.InvalidNode, match="no number form"):

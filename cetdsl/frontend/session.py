@@ -752,7 +752,7 @@ class PatternFrame:
         >>> rising.sample_trends(5, seed=1).count()
         5
         """
-        if not _is_of_each(per_group):
+        if not _truth("per_group", per_group, "True gives k of each group"):
             refuse_streaming(self._df, "a sample of all of its trends", _OF_EACH)
         size, shape = positive("n", n), self._layout(layout, times, columns)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
@@ -853,7 +853,7 @@ class PatternFrame:
         +----+---+---+---+
         <BLANKLINE>
         """
-        if not _is_of_each(per_group):
+        if not _truth("per_group", per_group, "True gives k of each group"):
             refuse_streaming(self._df, "the heaviest of all of its trends", _OF_EACH)
         size, shape, weight = positive("k", k), self._layout(layout, times, columns), self._weight(by)
         request = self._complete(completeness, columns=shape.needed, complete=complete)
@@ -927,7 +927,8 @@ class PatternFrame:
         refuse_streaming(self._df, _SURVEY)
         extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
         request = self._complete(completeness, extraction)
-        return run(self._df, plan_complete(SurveyRequest(request, measure)).plan)
+        measured = _truth("measure", measure, "True finds all trends and drops them, which may take long")
+        return run(self._df, plan_complete(SurveyRequest(request, measured)).plan)
 
     def _complete(
         self,
@@ -1156,6 +1157,11 @@ class PatternFrame:
         of_trends = plan != "auto" or statistics is not None or adaptation is not None or emit == EAGER
         if stage == "physical" and of_trends:
             stage = "trends"
+        # Whatever the stage, an argument has one of its values.
+        check_number(number)
+        check_choice("completeness", completeness, (MAXIMAL, ENDS))
+        of_complete = "auto" if of_trends or stage == "trends" else algorithm
+        given_extraction(of_complete, memory_limit, optimizer, cost_model, anchors)
         if measured:
             refuse_streaming(self._df, _MEASURED)
         begin = perf_counter()
@@ -1236,11 +1242,11 @@ def spark_columns(query: Query) -> list[Column]:
     return [node.column for node in dict.fromkeys(nodes)]
 
 
-def _is_of_each(per_group: bool) -> bool:
-    """Returns ``per_group``; raises InvalidNode unless it is a bool."""
-    if not isinstance(per_group, bool):
-        raise InvalidNode(f"per_group is True or False, not {shown(per_group)}", hint="True gives k of each group")
-    return per_group
+def _truth(name: str, value: bool, hint: str) -> bool:
+    """Returns the value of an argument; raises InvalidNode unless it is a bool."""
+    if not isinstance(value, bool):
+        raise InvalidNode(f"{name} is True or False, not {shown(value)}", hint=hint)
+    return value
 
 
 def _aggregate_node(name: str, value: object) -> Aggregate:
