@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from cetdsl.analysis.types import is_orderable
 from cetdsl.errors import (
     SUM_TOO_LARGE,
     SUM_TOO_LARGE_ADVICE,
@@ -27,6 +28,7 @@ from cetdsl.errors import (
 from cetdsl.execution.compat import condition_of, refuse_unsendable, translated
 from cetdsl.execution.exchange import exchange, exchange_parcels
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
+from cetdsl.execution.match_keys import refuse_unordered_keys
 from cetdsl.execution.source import equal_zeros, ntz_micros
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.rows import (
@@ -120,6 +122,7 @@ class _Match:
     def __init__(self, df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None, sort: AskedSort) -> None:
         self._match, self._arrows, self._span = match, arrows, span
         self._fields = df.schema.fields
+        refuse_unordered_keys(match, self._fields)
         self._frame = df.toDF(*(f"col {number}" for number in range(len(self._fields))))
         self._moved = list(match.moved)
         self._slots: list[tuple[Slot, Value | None]] = []
@@ -508,6 +511,7 @@ class _Match:
 
     def _over_distinct(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
         """An aggregate of distinct values, which Spark makes of the list of all of them."""
+        self._require_comparable(wanted)
         listed = self._asked(wanted, LIST, wanted.value)
         if wanted.kind == LIST:
             return lambda names: f"array_distinct({names[listed]})"
@@ -545,9 +549,27 @@ class _Match:
         counted = self._asked(wanted, COUNT, value.is_there)
         return lambda names: f"(CASE WHEN {names[counted]} > 0 THEN {names[added]} / {names[counted]} END)"
 
-    def _require_ordered(self, wanted: Wanted) -> None:
+    def _type_of_values(self, wanted: Wanted, what: str) -> T.DataType:
+        """The type of what an aggregate takes."""
         assert wanted.value is not None
-        [kind] = self._types_of(self._frame, [Expression(wanted.value.sql, wanted.span)], ["MIN or MAX"])
+        [kind] = self._types_of(self._frame, [Expression(wanted.value.sql, wanted.span)], [what])
+        return kind
+
+    def _require_comparable(self, wanted: Wanted) -> None:
+        """Raises if Spark cannot tell which values of an aggregate are the same."""
+        if wanted.value is None:
+            return  # labels
+        kind = self._type_of_values(wanted, "an aggregate of distinct values").simpleString()
+        if not is_orderable(kind):
+            raise QueryTypeError(
+                f"DISTINCT values are of type {kind}, which has no order, so that they are not told apart",
+                hint="aggregate a field or an element of them, or to_json(...) of them",
+                span=wanted.span,
+                text=self._match.clause.text,
+            )
+
+    def _require_ordered(self, wanted: Wanted) -> None:
+        kind = self._type_of_values(wanted, "MIN or MAX")
         if not isinstance(kind, ORDERED):
             raise UnsupportedQuery(
                 f"MIN and MAX of values of type {kind.simpleString()} are not known of rows of a match",

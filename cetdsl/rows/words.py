@@ -20,6 +20,12 @@ OTHER_AGGREGATES = frozenset(
     REGR_R2 REGR_SLOPE REGR_SXX REGR_SXY REGR_SYY SCHEMA_OF_JSON_AGG SKEWNESS SOME STD STDDEV STDDEV_POP STDDEV_SAMP
     STRING_AGG TRY_AVG TRY_SUM VAR_POP VAR_SAMP VARIANCE""".split()  # noqa: SIM905 - a list would take a page
 )
+#: Spark's functions that give any number of rows, or windows of time, for one: with them an answer would have a match
+#: several times, or not at all.
+GENERATORS = frozenset(
+    """EXPLODE EXPLODE_OUTER INLINE INLINE_OUTER JSON_TUPLE POSEXPLODE POSEXPLODE_OUTER SESSION_WINDOW STACK
+    VARIANT_EXPLODE VARIANT_EXPLODE_OUTER WINDOW""".split()  # noqa: SIM905 - a list would take a page
+)
 #: Words that are part of an expression even if a column is called so; in backquotes they are the column.
 SYNTAX = frozenset(
     """ALL AND ANY AS ASC BETWEEN BOTH CASE CAST COLLATE CROSS CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER DESC DISTINCT
