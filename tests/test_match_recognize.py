@@ -551,7 +551,16 @@ def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:
     more_on_classic(
         ("MEASURES nowhere + 1 AS x PATTERN (A)", UnknownColumn, "no column 'nowhere'"),
         ("MEASURES no_function(day) AS x PATTERN (A)", QueryTypeError, "cannot evaluate the measure x"),
-        ("MEASURES LAST(day) IGNORE NULLS AS x PATTERN (A)", QueryTypeError, "Syntax error at or near 'NULLS'"),
+        ("MEASURES LAST(day) IGNORE NULLS AS x PATTERN (A)", ParseError, "Syntax error at or near 'NULLS'"),
+        ("MEASURES A.day + AS x PATTERN (A)", ParseError, "hint: look for an operand"),
+        ("MEASURES A.day AS x PATTERN (A) DEFINE A AS day >", ParseError, "cannot evaluate a condition of DEFINE"),
+        ("MEASURES A.day AS x PATTERN (A B) DEFINE B AS day > A.day, A AS 2 +", ParseError, "condition of DEFINE"),
+        (
+            "MEASURES array_distinct(FIRST(A.day)) + LAST(day) AS x PATTERN (A)",
+            QueryTypeError,
+            "distinct(FIRST(A.day))",
+        ),
+        ("MEASURES A.day AS x PATTERN (A) DEFINE A AS array_max(price)", QueryTypeError, '"array_max(price)"'),
         ("MEASURES `slot 0` AS x PATTERN (A)", UnknownColumn, "no column 'slot 0'"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS day + 1", QueryTypeError, "of type int, not true or false"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS nowhere > 1", UnknownColumn, "no column 'nowhere'"),

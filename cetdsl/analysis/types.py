@@ -32,7 +32,7 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: Digits that hold every value of an integer type.
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 #: Types without an order, wherever they stand in another; fields of a struct may be called like them.
-_UNORDERED = re.compile(r"(?:^|[<:,])(?:map<|(?:variant|interval)(?=$|[>,]))")
+_UNORDERED = re.compile(r"(?:^|[<:,])(?:map<|geometry\(|geography\(|(?:variant|interval)(?=$|[>,]))")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
 _STRING_FUNCTIONS = ("lower", "upper", "concat", "concat_ws", "trim", "ltrim", "rtrim", "substring", "initcap")

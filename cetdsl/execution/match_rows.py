@@ -6,6 +6,7 @@ kernel found of each. Where the kernel can look at the rows before and behind as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from cetdsl.errors import (
     SUM_TOO_LARGE_ADVICE,
     CetdslError,
     CountOverflow,
+    ParseError,
     QueryTypeError,
     UnknownColumn,
     UnsupportedQuery,
@@ -79,6 +81,8 @@ OUTPUTS = {
 _INTEGERS = ("byte", "short", "integer", "long")
 #: How Spark says that a sum is too large; see :func:`cetdsl.errors.recover`.
 _TOO_LARGE = f"cetdsl.errors.{CountOverflow.__name__}: {SUM_TOO_LARGE}\\n  hint: {SUM_TOO_LARGE_ADVICE}"
+#: A name that is made here in an error of Spark.
+_MADE_NAME = re.compile(r"`?\b((?:col|slot|moved) \d+)\b`?")
 _NUMBER, _MATCH = in_backquotes("number of row"), in_backquotes("number of match")
 
 
@@ -342,7 +346,7 @@ class _Match:
         select = lambda: frame.selectExpr(*filter(None, (beside, *each)))  # noqa: E731
         try:
             fields = translated(select, "evaluate the clause").schema.fields
-        except QueryTypeError as error:
+        except (ParseError, QueryTypeError) as error:
             if len(expressions) > 1:
                 # Which one is wrong shows when each is looked at by itself.
                 for expression, name in zip(expressions, what):
@@ -351,7 +355,7 @@ class _Match:
             raise self._pointing(error, expressions[0], what[0]) from error.__cause__
         return [field.dataType for field in fields[len(fields) - len(each) :]]
 
-    def _pointing(self, error: QueryTypeError, expression: Expression, what: str) -> CetdslError:
+    def _pointing(self, error: ParseError | QueryTypeError, expression: Expression, what: str) -> CetdslError:
         """An error of Spark's analysis that points at the expression, or at the word in it that is no column."""
         text = self._match.clause.text
         condition = condition_of(error.__cause__)
@@ -360,9 +364,20 @@ class _Match:
             unknown = UnknownColumn.among(token.name, self._match.columns)
             unknown.span, unknown.text = token.span, text
             return unknown
-        message = error.message.replace("evaluate the clause", f"evaluate {what}")
+        message = self._in_words_of_the_user(error.message.replace("evaluate the clause", f"evaluate {what}"))
+        if isinstance(error, ParseError):
+            return ParseError(message, hint=error.hint, span=expression.span, text=text)
         hint = "check the types of the columns, and the names of functions"
         return QueryTypeError(message, hint=hint, span=expression.span, text=text)
+
+    def _in_words_of_the_user(self, message: str) -> str:
+        """Puts what the user wrote in the place of names that are made here."""
+        match = self._match
+        written = {column(number): name for number, name in enumerate(match.columns)}
+        for number, wanted in enumerate(match.slots):
+            written[slot_name(number)] = match.clause.text[slice(*wanted.span)] or "a value of the match"
+        written |= dict.fromkeys(self._moved_names, "a value of another row")
+        return _MADE_NAME.sub(lambda made: written.get(in_backquotes(made[1]), made[0]), message)
 
     def _with_types_of_moved(self) -> DataFrame:
         """Adds values of the types of those of other rows: a query that is never run."""
