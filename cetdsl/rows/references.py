@@ -128,9 +128,8 @@ class ExpressionReader:
             hint = "write a function of ARRAY_AGG(...) for it, such as array_distinct or aggregate"
             self._fail(f"the aggregate {token.text} is not known of rows of a match", hint, token, UnsupportedQuery)
         if token.upper in GENERATORS:
-            message = f"{token.text} gives any number of rows, and a clause has one value for each"
-            hint = "name the array itself, or ARRAY_AGG(...), in MEASURES, and explode the answer"
-            self._fail(message, hint, token, UnsupportedQuery)
+            message = f"{token.text} gives any number of rows for one, and a clause takes one value"
+            self._fail(message, GENERATORS[token.upper], token, UnsupportedQuery)
 
     def _is_syntax(self, place: int, end: int) -> bool:
         """Whether a word is part of Spark's syntax here, and no name of a column."""
