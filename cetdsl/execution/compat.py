@@ -285,10 +285,20 @@ def translated(action: Callable[[], Any], doing: str) -> Any:
     except PySparkException as error:
         if "SESSION" in condition_of(error):
             raise  # it was stopped, which no query can help
-        message = str(error).strip().split("\n")[0]  # what the parser says begins with an empty line
-        raise QueryTypeError(
-            f"Spark cannot {doing}: {message}", hint="check the types of the columns in the query"
-        ) from error
+        raise untranslatable(doing, error) from error
+
+
+def untranslatable(doing: str, error: PySparkException) -> QueryTypeError:
+    """Returns the error that Spark cannot do something, by the first line of what it says.
+
+    Examples
+    --------
+    >>> from pyspark.errors import AnalysisException
+    >>> untranslatable("type a term", AnalysisException("no plus for maps")).message
+    'Spark cannot type a term: no plus for maps'
+    """
+    message = str(error).strip().split("\n")[0]  # what the parser says begins with an empty line
+    return QueryTypeError(f"Spark cannot {doing}: {message}", hint="check the types of the columns in the query")
 
 
 def observed_fields(row: Row) -> dict[str, Any]:

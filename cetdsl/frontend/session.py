@@ -27,7 +27,7 @@ from cetdsl.execution.compat import (
 )
 from cetdsl.execution.complete import summary
 from cetdsl.execution.computed import with_computed
-from cetdsl.execution.conditions import refuse_changing_conditions
+from cetdsl.execution.conditions import check_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.layouts import Layout, lay_out, narrowed
@@ -1229,11 +1229,14 @@ def computed_by(query: Query, df: DataFrame) -> tuple[Computed, ...]:
     return resolve_computed(query, schema_of(df), known_functions=function_names()) if query.computed else ()
 
 
-def spark_columns(query: Query) -> list[Column]:
-    """Returns the conditions of events that are given as Spark columns."""
-    conditions = [event.condition for event in events(query.pattern) if event.condition is not None]
-    nodes = (node for condition in conditions for node in condition.walk() if isinstance(node, SparkColumn))
-    return [node.column for node in dict.fromkeys(nodes)]
+def spark_conditions(query: Query) -> list[tuple[str, Column]]:
+    """Returns the conditions of events that are given as Spark columns, each once, with a description for errors."""
+    named: dict[SparkColumn, str] = {}
+    for event in events(query.pattern):
+        for node in event.condition.walk() if event.condition is not None else ():
+            if isinstance(node, SparkColumn):
+                named.setdefault(node, event.variable)
+    return [(f"the condition of {variable!r}", node.column) for node, variable in named.items()]
 
 
 def _is_of_each(per_group: bool) -> bool:
@@ -1334,6 +1337,6 @@ def pattern(
     binding = Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), tuple(computed), kept)
     bound = PatternFrame(df, node, binding)
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
-    refuse_changing_conditions(df, spark_columns(bound.query))
+    check_conditions(df, spark_conditions(bound.query))
     require_worker_python(df.sparkSession)
     return bound

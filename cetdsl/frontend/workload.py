@@ -34,7 +34,7 @@ from cetdsl.execution.compat import (
     watermarks_of,
 )
 from cetdsl.execution.computed import with_computed
-from cetdsl.execution.conditions import refuse_changing_conditions
+from cetdsl.execution.conditions import check_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.trends_together import TrendsOfAll, measured_work, plain_text_column, trends_of_all
@@ -47,7 +47,7 @@ from cetdsl.frontend import sase
 from cetdsl.frontend.given import check_emit, check_number, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state, kept_columns
 from cetdsl.frontend.patterns import constants, query_of
-from cetdsl.frontend.session import computed_by, spark_columns
+from cetdsl.frontend.session import computed_by, spark_conditions
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.ir.emission import EAGER, FINAL, UPDATE
 from cetdsl.ir.operators import AnswerTogether, ListTogether
@@ -730,7 +730,7 @@ def _bound(named: Mapping[str, Query], df: DataFrame, binding: Binding, how: Sha
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
         try:
-            refuse_changing_conditions(df, spark_columns(query))
+            check_conditions(df, spark_conditions(query))
         except CetdslError as error:
             raise of_query(name, error) from None
     require_worker_python(df.sparkSession)
