@@ -5,13 +5,14 @@ import datetime
 import enum
 import pickle
 import re
+from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from cetdsl.errors import AmbiguousTruth, InvalidNode, NotExpressible, ParseError, WindowError
+from cetdsl.errors import AmbiguousTruth, InvalidNode, NotExpressible, ParseError, UnknownAttribute, WindowError
 from cetdsl.frontend import terms as cet
 from cetdsl.frontend.patterns import (
     EventVariable,
@@ -178,6 +179,43 @@ def test_event_variables() -> None:
         B > 5  # noqa: B015
     with pytest.raises(TypeError):
         list(B)
+
+
+@pytest.mark.parametrize(
+    ("write", "hint"),
+    [
+        (lambda x: x.a, "first, df.withColumn('a', F.col('x.a'))"),
+        (lambda x: x["a b"], "first, df.withColumn('a b', F.col('x.a b'))"),
+        (lambda x: x[0], "cet.fn.element_at(A.x, ...)"),
+        (lambda x: x.cast("int"), "cet.fn.int(A.x)"),
+        (lambda x: x.isNull(), "write A.x.is_null()"),
+        (lambda x: x.upper(), "cet.fn.upper(A.x); a field of a struct"),
+        (lambda x: x**2, "write cet.fn.pow(A.x, 2)"),
+        (lambda x: 2**x, "write cet.fn.pow(2, A.x)"),
+        (lambda x: x // B.y, "write cet.fn.floor(A.x / B.y)"),
+        (lambda x: 7 // x, "write cet.fn.floor(7 / A.x)"),
+        (lambda x: +x, "write A.x, and + before an event"),
+        (lambda x: round(x), "write cet.fn.round(A.x)"),
+        (lambda x: round(x, 1), "write cet.fn.round(A.x, 1)"),
+    ],
+)
+def test_what_terms_lack_is_refused_with_what_is_written_instead(write: Callable[[Term], object], hint: str) -> None:
+    with pytest.raises(InvalidNode, match=re.escape(hint)):
+        write(A.x)
+
+
+def test_terms_lack_the_attributes_that_protocols_ask_for() -> None:
+    for name in ("a", "_repr_html_", "_ipython_display_", "__len__", "__array__", "_private", "__deepcopy__"):
+        assert not hasattr(A.x, name)
+    with pytest.raises(UnknownAttribute, match=r"the term A\.x has no attribute 'a'"):
+        _ = A.x.a
+    with pytest.raises(AttributeError, match="'Term' object has no attribute 'node'"):
+        _ = Term.__new__(Term).node
+    with pytest.raises(TypeError, match="not iterable"):
+        list(A.x)
+    assert str(np.float64(2) * A.x) == "2.0 * A.x"
+    for copied in (copy.copy(A.x), copy.deepcopy(A.x), pickle.loads(pickle.dumps(A.x))):
+        assert copied.node == A.x.node
 
 
 @pytest.mark.parametrize("thing", [B, +B, (+B).where(B.x > 1), next_(B)])
