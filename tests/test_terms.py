@@ -268,7 +268,12 @@ def test_patterns(pattern: PatternTerm, node: object) -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: seq(), "a sequence needs at least one part"),
+        (lambda: seq(), "a sequence needs at least one part\n  hint: write seq(A, B)"),
+        (lambda: any_of(), "an alternative needs at least one part\n  hint: write any_of(A, B)"),
+        (lambda: all_of(A), "AND needs at least two parts\n  hint: write all_of(A, B)"),
+        (lambda: A.matching(None), "no matching policy None\n  hint: 'any' skips any event"),
+        (lambda: A.after_match("to_last( )"), "the place 'to_last' to go on at does not name a variable"),
+        (lambda: A.after_match("next_row(B)"), "the place 'next_row' to go on at takes no variable, and has 'B'"),
         (lambda: seq([A, B]), "write seq(A, B), or seq(*parts)"),
         (lambda: seq(A, 3), "3 is not a pattern"),
         (lambda: seq(A, B.x > 1), "predicates go into .where(...)"),
@@ -280,6 +285,7 @@ def test_patterns(pattern: PatternTerm, node: object) -> None:
         (lambda: (~N).within("1 day"), "a query cannot consist of an absent pattern alone"),
         (lambda: query_of(~N), "a query cannot consist of an absent pattern alone"),
         (lambda: repeat(B, 3, 2), "cannot repeat 3 to 2 times"),
+        (lambda: repeat(B, -1), "cannot repeat -1 or more times"),
         (lambda: repeat(B, 1.5), "1.5 is not a number of repetitions"),
         (lambda: event(""), "'' is not the name of an event variable"),
         (lambda: event("c", type=3), "the type 3 of c is not a string"),
@@ -383,6 +389,12 @@ def test_windows() -> None:
     assert A.within(10).node.window == Window(Span(10, "tick"))
     with pytest.raises(WindowError):
         A.within("10 fortnights")
+    with pytest.raises(
+        WindowError, match="^the slide of windows: a length of time must be positive, not 0\n  hint: write"
+    ):
+        A.within("10 minutes", slide=0)
+    with pytest.raises(WindowError, match="^a length of time must be positive"):
+        A.within(0)
 
 
 def test_query_of() -> None:

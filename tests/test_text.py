@@ -379,7 +379,7 @@ def test_parameters_are_numbers_of_repetitions() -> None:
         ("PATTERN A WITHIN :w", {"w": "soon"}, ParseError, r":w: 'soon' is not a length of time\n.*\n {27}\^{2}\n"),
         ("PATTERN A WITHIN 5 SLIDE :s", {"s": 1.5}, ParseError, ":s: 1.5 is not a length of time"),
         ("PATTERN A MAX_GAP :g", {"g": None}, ParseError, ":g: None is not a length of time"),
-        ("PATTERN A WITHIN :w", {"w": 0}, ParseError, ":w: a window length must be positive"),
+        ("PATTERN A WITHIN :w", {"w": 0}, ParseError, ":w: a length of time must be positive"),
         ("PATTERN A WITHIN :w minutes", {"w": 5}, ParseError, "cannot read 'minutes'(.|\n)*with its unit"),
         ("PATTERN A{:k}", {"k": 2.0}, ParseError, r":k: 2.0 is no number of repetitions\n.*\n {20}\^{2}"),
         ("PATTERN A{:k}", {"k": True}, ParseError, "no number of repetitions"),

@@ -789,10 +789,11 @@ def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, querie
     return Sharing(mode, dict(deviations), cost_model)
 
 
-def named_queries(queries: object, parameters: object = None) -> dict[str, Query]:
+def named_queries(queries: object, parameters: object = None, function: str = "df.patterns") -> dict[str, Query]:
     """Returns the queries of a workload by name; they are given as a mapping or as one text.
 
-    ``parameters`` are the constants of the texts by name; None if the caller has no argument for them.
+    ``parameters`` are the constants of the texts by name; None if the caller has no argument for them. ``function`` is
+    what the user calls.
     """
     values = {} if parameters is None else constants(parameters)
     if isinstance(queries, str):
@@ -800,10 +801,10 @@ def named_queries(queries: object, parameters: object = None) -> dict[str, Query
     if not isinstance(queries, Mapping):
         raise InvalidNode(
             f"the queries of a workload are a dict by name or one text, not {queries.__class__.__name__}",
-            hint='write df.patterns({"q1": query, "q2": "RETURN ... PATTERN ..."})',
+            hint=f'write {function}({{"q1": query, "q2": "RETURN ... PATTERN ..."}})',
         )
     if not queries:
-        raise InvalidNode("the workload has no queries", hint='write df.patterns({"q1": query})')
+        raise InvalidNode("the workload has no queries", hint=f'write {function}({{"q1": query}})')
     found: dict[str, Query] = {}
     for name, query in queries.items():
         if not isinstance(name, str) or not name:
