@@ -389,11 +389,9 @@ def test_windows() -> None:
     assert A.within(10).node.window == Window(Span(10, "tick"))
     with pytest.raises(WindowError):
         A.within("10 fortnights")
-    with pytest.raises(
-        WindowError, match="^the slide of windows: a length of time must be positive, not 0\n  hint: write"
-    ):
+    with pytest.raises(WindowError, match=r"^the slide of windows: a length of time(.|\n)*not 0\n  hint: write"):
         A.within("10 minutes", slide=0)
-    with pytest.raises(WindowError, match="^a length of time must be positive"):
+    with pytest.raises(WindowError, match=r"^a length of time must be positive"):
         A.within(0)
 
 
