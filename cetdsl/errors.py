@@ -32,6 +32,7 @@ __all__ = [
     "RewriteCycle",
     "StreamingNotSupported",
     "TimeOutOfRange",
+    "UnknownAttribute",
     "UnknownColumn",
     "UnknownFunction",
     "UnknownVariable",
@@ -203,6 +204,10 @@ def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
 
 class InvalidNode(CetdslError, ValueError):
     """A pattern, predicate or query cannot be built like this, or an argument has an invalid value."""
+
+
+class UnknownAttribute(InvalidNode, AttributeError):
+    """A term was asked for an attribute or a method that it does not have."""
 
 
 class AmbiguousTruth(CetdslError, TypeError):

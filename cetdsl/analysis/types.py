@@ -162,7 +162,8 @@ class TypeCheck:
         inner, function = None if expr.argument is None else self.infer(expr.argument), expr.definition
         if function.is_count:
             return "bigint"
-        if function.input is Input.NUMBERS and category(inner) not in ("number", None):
+        # Every type that has a name is judged here, also one of no category: it would fail in a worker.
+        if function.input is Input.NUMBERS and inner is not None and category(inner) != "number":
             self._wrong(f"{quote(expr)} needs numbers, but its argument is of type {inner}", "use COUNT, MIN or MAX")
             return None
         if not is_orderable(inner):

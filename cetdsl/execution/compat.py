@@ -315,10 +315,22 @@ def translated(action: Callable[[], Any], doing: str) -> Any:
     except PySparkException as error:
         if "SESSION" in condition_of(error):
             raise  # it was stopped, which no query can help
-        message = f"Spark cannot {doing}: {reason_of(error)}"
-        if isinstance(error, ParseException):
-            raise ParseError(message, hint=SYNTAX_HINT) from error
-        raise QueryTypeError(message, hint="check the types of the columns in the query") from error
+        raise untranslatable(doing, error) from error
+
+
+def untranslatable(doing: str, error: PySparkException) -> ParseError | QueryTypeError:
+    """Returns the error that Spark cannot do something, by the first line of what it says.
+
+    Examples
+    --------
+    >>> from pyspark.errors import AnalysisException
+    >>> untranslatable("type a term", AnalysisException("no plus for maps")).message
+    'Spark cannot type a term: no plus for maps'
+    """
+    message = f"Spark cannot {doing}: {reason_of(error)}"
+    if isinstance(error, ParseException):
+        return ParseError(message, hint=SYNTAX_HINT)
+    return QueryTypeError(message, hint="check the types of the columns in the query")
 
 
 def observed_fields(row: Row) -> dict[str, Any]:

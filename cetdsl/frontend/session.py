@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import count
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -27,7 +27,7 @@ from cetdsl.execution.compat import (
 )
 from cetdsl.execution.complete import summary
 from cetdsl.execution.computed import with_computed
-from cetdsl.execution.conditions import refuse_changing_conditions
+from cetdsl.execution.conditions import check_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.layouts import Layout, lay_out, narrowed
@@ -46,7 +46,7 @@ from cetdsl.frontend.extraction import given_extraction, given_road
 from cetdsl.frontend.given import check_count_name, check_emit, check_number, positive, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state
 from cetdsl.frontend.layouts import given_layout
-from cetdsl.frontend.patterns import query_of
+from cetdsl.frontend.patterns import QueryTerm, query_of
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.emission import EAGER, FINAL, UPDATE
@@ -81,6 +81,9 @@ from cetdsl.planning.strategies.detect import detect
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
 from cetdsl.planning.strategies.request import compile_sides, source_of
 from cetdsl.rewrite import rewrite
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 COUNT = Aggregate("count")
 #: Names of answers that are refused for streams, for the messages of errors.
@@ -125,6 +128,120 @@ class PatternFrame:
 
     def _analyse(self, query: Query) -> ResolvedQuery:
         return analyse(query, schema_of(self._df), self._binding, known_functions=function_names())
+
+    def matching(self, policy: str) -> PatternFrame:
+        """Sets the matching policy of the query, as :meth:`~cetdsl.PatternTerm.matching` does.
+
+        Parameters
+        ----------
+        policy : {"any", "next", "strict"}
+            Which events a trend may skip between two that it binds.
+
+        Returns
+        -------
+        PatternFrame
+            The changed query, bound to the same events.
+
+        Raises
+        ------
+        InvalidNode
+            If there is no such policy.
+        ResolutionError
+            If the changed query does not fit the DataFrame.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B"), (3, "B")], "t int, type string")
+        >>> bound = df.pattern("PATTERN SEQ(A, B)", time="t")
+        >>> bound.trends().count(), bound.matching("strict").trends().count()
+        (2, 1)
+        """
+        return self._bound_again(self._term.matching(policy))
+
+    def after_match(self, skip: str) -> PatternFrame:
+        """Sets where the search for the next match begins, as :meth:`~cetdsl.PatternTerm.after_match` does.
+
+        Parameters
+        ----------
+        skip : str
+            ``"past_last"``, ``"next_row"``, ``"to_first(B)"`` or ``"to_last(B)"``.
+
+        Returns
+        -------
+        PatternFrame
+            The changed query, bound to the same events, for :meth:`matches`.
+
+        Raises
+        ------
+        InvalidNode
+            If ``skip`` is none of these, or the query keeps the :meth:`first` match only.
+        ResolutionError
+            If the changed query does not fit the DataFrame.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "B"), (2, "B"), (3, "B")], "t int, type string")
+        >>> bound = df.pattern("PATTERN B+", time="t")
+        >>> bound.matches().count(), bound.after_match("next_row").matches().count()
+        (1, 3)
+        """
+        return self._bound_again(self._term.after_match(skip))
+
+    def first(self) -> PatternFrame:
+        """Keeps the first match only, as :meth:`~cetdsl.PatternTerm.first` does.
+
+        Returns
+        -------
+        PatternFrame
+            The changed query, bound to the same events, for :meth:`matches`.
+
+        Raises
+        ------
+        InvalidNode
+            If the query has a place to go on :meth:`after_match`.
+        ResolutionError
+            If the changed query does not fit the DataFrame.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "A")], "t int, type string")
+        >>> bound = df.pattern("PATTERN A", time="t")
+        >>> bound.matches().count(), bound.first().matches().count()
+        (2, 1)
+        """
+        return self._bound_again(self._term.first())
+
+    def longest(self) -> PatternFrame:
+        """Takes the longest of the matches that begin at an event, as :meth:`~cetdsl.PatternTerm.longest` does.
+
+        Returns
+        -------
+        PatternFrame
+            The changed query, bound to the same events, for :meth:`matches`.
+
+        Raises
+        ------
+        ResolutionError
+            If the changed query does not fit the DataFrame.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
+        >>> bound = df.pattern("PATTERN A OR SEQ(A, B)", time="t")
+        >>> [len(row.trend) for answer in (bound, bound.longest()) for row in answer.matches().collect()]
+        [1, 2]
+        """
+        return self._bound_again(self._term.longest())
+
+    @property
+    def _term(self) -> QueryTerm:
+        return QueryTerm(self._asked)
+
+    def _bound_again(self, changed: QueryTerm) -> PatternFrame:
+        """Binds a query, with the same events and computed groups, to the same DataFrame."""
+        bound = PatternFrame(self._df, changed.node, self._binding)
+        bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
+        return bound
 
     def count_trends(self, name: str = "count", number: str = "decimal", *, emit: str = FINAL) -> DataFrame:
         """Counts the trends of each group and window.
@@ -1020,6 +1137,41 @@ class PatternFrame:
             plan = attrs.evolve(plan, joined=exceeded_room(self._df, plan.source, plan.compiled) is not None)
         return EventGraph(self._df, plan, graph_fragment)
 
+    def timeline(self, k: int = 20, *, columns: Sequence[str] | None = None) -> Figure:
+        """Draws trends over time, as :func:`cetdsl.timeline` does; this runs a job at once.
+
+        Parameters
+        ----------
+        k : int
+            The most trends that are drawn: any so many, and no work is done for the rest.
+        columns : sequence of str, optional
+            The columns of each event to show where one points at it; all by default.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+
+        Raises
+        ------
+        MissingDependency
+            If Plotly is not installed: it comes with the extra ``plot``.
+        InvalidNode
+            If ``k`` is no number of trends.
+        StreamingNotSupported
+            If the events are those of a stream.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
+        >>> figure = df.pattern("PATTERN SEQ(A, B)", time="t").timeline()
+        >>> [(trace.name, trace.x) for trace in figure.data if trace.mode == "markers"]
+        [('A', (1,)), ('B', (2,))]
+        """
+        # Imported here, as that module is one about bound queries, and imports this one.
+        from cetdsl.frontend.timeline import timeline
+
+        return timeline(self, k, columns=columns)
+
     def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:
         """Finds why the query has no trend: variables without events, and demands that rule out all trends.
 
@@ -1235,11 +1387,14 @@ def computed_by(query: Query, df: DataFrame) -> tuple[Computed, ...]:
     return resolve_computed(query, schema_of(df), known_functions=function_names()) if query.computed else ()
 
 
-def spark_columns(query: Query) -> list[Column]:
-    """Returns the conditions of events that are given as Spark columns."""
-    conditions = [event.condition for event in events(query.pattern) if event.condition is not None]
-    nodes = (node for condition in conditions for node in condition.walk() if isinstance(node, SparkColumn))
-    return [node.column for node in dict.fromkeys(nodes)]
+def spark_conditions(query: Query) -> list[tuple[str, Column]]:
+    """Returns the conditions of events that are given as Spark columns, each once, with a description for errors."""
+    named: dict[SparkColumn, str] = {}
+    for event in events(query.pattern):
+        for node in event.condition.walk() if event.condition is not None else ():
+            if isinstance(node, SparkColumn):
+                named.setdefault(node, event.variable)
+    return [(f"the condition of {variable!r}", node.column) for node, variable in named.items()]
 
 
 def _truth(name: str, value: bool, hint: str) -> bool:
@@ -1340,6 +1495,6 @@ def pattern(
     binding = Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), tuple(computed), kept)
     bound = PatternFrame(df, node, binding)
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
-    refuse_changing_conditions(df, spark_columns(bound.query))
+    check_conditions(df, spark_conditions(bound.query))
     require_worker_python(df.sparkSession)
     return bound
