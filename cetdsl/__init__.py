@@ -129,9 +129,14 @@ _HOMES = (
     "window_counts",
 )
 
+#: The modules that are offered as they are, and loaded when they are first asked for.
+_MODULES = ("datasets", "errors")
+
 if not TYPE_CHECKING:  # or type checkers would take any name for one of the package
 
     def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return import_module(f"cetdsl.{name}")
         for module in _HOMES if name in __all__ else ():
             offered = vars(import_module(f"cetdsl.frontend.{module}"))
             if name in offered:
@@ -140,7 +145,7 @@ if not TYPE_CHECKING:  # or type checkers would take any name for one of the pac
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__all__, *_MODULES})
 
 
 install()

@@ -18,7 +18,15 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import ArrayType, MapType, StringType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 import cetdsl as cet
 from cetdsl.demo import run_demo
@@ -553,10 +561,13 @@ def _stream(spark: SparkSession, kind: str, schema: StructType, chosen: argparse
     """The files of a folder as a stream, whose columns are those of the files that are there."""
     reader = spark.readStream.schema(schema).options(**(CSV if kind == "csv" else {}))
     events = reader.format(kind).load(chosen.follow)
-    # Of any other type, or without such a column, the query says what is to be done.
-    is_marked = any(field.name == chosen.time and field.dataType == TimestampType() for field in schema.fields)
-    if not is_marked:
-        return events
+    time = _field_of(schema, chosen.time)
+    if time.dataType != TimestampType():
+        raise CommandLineError(
+            f"--follow needs a timestamp, on which Spark can have a watermark, and {time.name!r} is of type "
+            f"{time.dataType.simpleString()}",
+            hint="read the files once, by --input, or make the column a timestamp and ask the stream in Python",
+        )
     try:
         return events.withWatermark(chosen.time, chosen.delay)
     except Exception as error:
@@ -565,6 +576,11 @@ def _stream(spark: SparkSession, kind: str, schema: StructType, chosen: argparse
         raise CommandLineError(
             f"--delay {chosen.delay!r} is no length of time to wait", hint="write it like --delay '10 minutes'"
         ) from error
+
+
+def _field_of(schema: StructType, name: str) -> StructField:
+    """Returns the column of a name, of which Spark ignores the case."""
+    return next(field for field in schema.fields if field.name.lower() == name.lower())
 
 
 def _refuse_unknown_columns(df: DataFrame, kind: str, paths: list[str], query: Any, chosen: argparse.Namespace) -> None:
@@ -590,7 +606,7 @@ def _refuse_unknown_columns(df: DataFrame, kind: str, paths: list[str], query: A
 
 def _refuse_texts_as_times(events: DataFrame, name: str | None) -> None:
     """Raises where the time column has been read as text because some value in it is no time, and names it."""
-    if name is None or not any(field.name == name and field.dataType == StringType() for field in events.schema.fields):
+    if name is None or _field_of(events.schema, name).dataType != StringType():
         return
     time = F.col(in_backquotes(name))
     # Times may be whole numbers, too. All columns are read, so that Spark compares the headers of all files.

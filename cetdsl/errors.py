@@ -32,6 +32,7 @@ __all__ = [
     "RewriteCycle",
     "StreamingNotSupported",
     "TimeOutOfRange",
+    "UnknownAttribute",
     "UnknownColumn",
     "UnknownFunction",
     "UnknownVariable",
@@ -132,6 +133,17 @@ def shown(value: object, most: int = 200) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """Returns a number with the name of the things that are counted.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row"), counted(0, "query", "queries")
+    ('1 row', '1,200 rows', '0 queries')
+    """
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
 def is_one_of(value: object, words: Iterable[str]) -> bool:
     """Whether a value is a string, and one of some words; other values may fail when they are compared with them."""
     return isinstance(value, str) and value in words
@@ -192,6 +204,10 @@ def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
 
 class InvalidNode(CetdslError, ValueError):
     """A pattern, predicate or query cannot be built like this, or an argument has an invalid value."""
+
+
+class UnknownAttribute(InvalidNode, AttributeError):
+    """A term was asked for an attribute or a method that it does not have."""
 
 
 class AmbiguousTruth(CetdslError, TypeError):
@@ -300,7 +316,7 @@ class NullTime(EngineError, ValueError):
     def refuse_rows(cls, many: int, column: str, *, or_more: bool = False) -> None:
         """Raises NullTime if ``many`` rows have no time; ``or_more`` says that not all rows were looked at."""
         if many:
-            rows = f"{many} row{'s' if many > 1 else ''}{' or more' if or_more else ''}"
+            rows = counted(many, "row") + (" or more" if or_more else "")
             raise cls(f"the time column {column!r} is NULL in {rows}", hint=NULL_TIME_ADVICE)
 
 

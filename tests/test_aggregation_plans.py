@@ -328,6 +328,7 @@ def test_a_plan_stays_when_another_is_made_of_it() -> None:
     ("ask", "says"),
     [
         (lambda: cet.aggregation_plan({}), "no queries"),
+        (lambda: cet.aggregation_plan(["PATTERN A"]), r"write cet.aggregation_plan\("),
         (lambda: cet.aggregation_plan({"": "PATTERN A"}), "non-empty string"),
         (lambda: cet.aggregation_plan({"p": "PATTERN SEQ(A"}), "query 'p': "),
         (lambda: cet.aggregation_plan("NAME p: PATTERN A; NAME p: PATTERN B"), "p"),

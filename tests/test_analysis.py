@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cetdsl.analysis import (
@@ -680,3 +682,13 @@ def test_counts_of_bindings() -> None:
 def test_not_of_a_comparison_of_unknown_type_is_no_error() -> None:
     unknown = Call("soundex", (Attribute("a", "price"),))
     analyse(Query(A, (Unary("not", unknown),)), SCHEMA)
+
+
+@pytest.mark.parametrize("type_", ["time(6)", "void", "interval day to second", "variant", "a type of tomorrow"])
+@pytest.mark.parametrize("function", ["SUM", "AVG", "STDDEV", "VAR_POP"])
+def test_what_no_numbers_are_has_no_sums(function: str, type_: str) -> None:
+    schema = Schema([Field("ts", "timestamp"), Field("type", "string"), Field("x", type_)])
+    wrong = f"{function}(B.x) needs numbers, but its argument is of type {type_}"
+    for text in (f"RETURN {function}(B.x) PATTERN B+", f"PATTERN B+ WHERE {function}(B.x) > 1"):
+        with pytest.raises(QueryTypeError, match=re.escape(wrong)):
+            analysed(text, schema)

@@ -217,7 +217,7 @@ def test_wrong_arguments(spark: Any, events: Any) -> None:
     with pytest.raises(errors.InvalidNode, match="no number form 'float'"):
         asked.count_trends(number="float")
     for limit in (-1, 1.5, "3", True):
-        with pytest.raises(errors.InvalidNode, match="limit must be a whole number"):
+        with pytest.raises(errors.InvalidNode, match=r"limit must be a whole number(.|\n)*hint: leave it out"):
             asked.trends(limit=limit)
     with pytest.raises(errors.UnknownColumn, match="no column 'nope'"):
         asked.trends(columns=["nope"])
@@ -241,10 +241,23 @@ def test_wrong_arguments(spark: Any, events: Any) -> None:
         events.pattern(FOLD, time="t").explain("nonsense")
 
 
-def test_a_condition_that_spark_cannot_evaluate(spark: Any, events: Any) -> None:
-    for condition in (F.col("nope") > 1, F.col("tags") > F.lit(1)):
-        with pytest.raises(errors.CetdslError, match="evaluate"):
-            events.pattern(+cet.event("big", condition), time="t").count_trends()
+def test_conditions_that_spark_refuses(spark: Any, events: Any) -> None:
+    """They are when the query is bound, with the name of their variable."""
+    conditions = [
+        (F.col("nope") > 1, errors.UnknownColumn, "no column 'nope' in the DataFrame; the condition of 'x' asks for"),
+        (F.col("tags") > F.lit(1), errors.QueryTypeError, "Spark cannot evaluate the condition of 'x': "),
+        (F.col("t"), errors.QueryTypeError, "the condition of 'x' is of type int, not boolean"),
+        (F.col("type"), errors.QueryTypeError, "the condition of 'x' is of type string, not boolean"),
+    ]
+    for condition, error, message in conditions:
+        with pytest.raises(error, match=message):
+            events.pattern(cet.seq(cet.event("y", F.col("t") > 0), cet.event("x", condition)), time="t")
+        with pytest.raises(error, match=f"'wrong'(.|\n)*{message}"):
+            events.patterns({"sound": "PATTERN B", "wrong": cet.event("x", condition)}, time="t")
+
+
+def test_a_condition_that_is_null_holds_never(spark: Any, events: Any) -> None:
+    assert events.pattern(cet.event("x", F.lit(None)), time="t").count_trends().collect() == []
 
 
 def test_errors_of_spark_while_the_query_runs_stay_visible(events: Any) -> None:

@@ -367,7 +367,7 @@ def test_a_folder_is_followed_and_each_run_goes_on(
     assert said.out.split("\n")[2:] == ["2024-01-01 00:00 to 2024-01-01 00:00:10  3", ""]
     assert said.err == ""
     arrive(followed, "two", (2, "B"), (13, "B"), (25, "A"))
-    assert main(words) == 0
+    assert main(["TS" if word == "ts" else word for word in words]) == 0
     said = capsys.readouterr()
     assert said.out.split("\n")[2:] == ["2024-01-01 00:00:10 to 2024-01-01 00:00:20  1", ""]
     assert said.err == "late events dropped: 1; a longer --delay waits for them\n"
@@ -423,6 +423,10 @@ def test_what_cannot_be_followed(
     (tmp_path / "empty").mkdir()
     empty = ("--follow", str(tmp_path / "empty"), "--delay", "1 second", "--time", "ts")
     assert "holds no file that tells the columns" in fails(capsys, "run", query, *empty)
+    (tmp_path / "ticks").mkdir()
+    (tmp_path / "ticks" / "one.csv").write_text("t,type\n1,A\n")
+    ticks = ("--follow", str(tmp_path / "ticks"), "--delay", "1 second", "--time", "T")
+    assert "--follow needs a timestamp" in fails(capsys, "run", query, *ticks)
     assert "a query without a window is never answered" in fails(capsys, "run", COUNT, *told, "--time", "ts")
     said = fails(capsys, "run", query, *told, "--time", "type")
     assert "'A' in one.csv is no time" in said

@@ -247,6 +247,26 @@ def test_long_counts_are_states_too(spark: Any, text: str) -> None:
     assert asked.count_trends().first()["count"] == sum(math.comb(70, size) for size in range(64, 71))
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("LENGTH >= -5", 2**30 - 1),
+        ("COUNT(A) > -1e300", 2**30 - 1),
+        ("LENGTH != -2.5", 2**30 - 1),
+        ("-2 < LENGTH", 2**30 - 1),
+        ("COUNT(A) <= -2", None),
+        ("COUNT(A) NOT IN (-1, -2)", 2**30 - 1),
+    ],
+)
+def test_no_count_is_negative(spark: Any, text: str, number: int | None) -> None:
+    """What compares with less than nothing is no reason to list the trends, of which there are a billion."""
+    df = spark.range(30).selectExpr("id AS t", "'A' AS type")
+    asked = df.pattern(f"PATTERN A+ WHERE {text}", time="t")
+    assert "definition" not in str(asked.explain("complete"))
+    assert [row["count"] for row in asked.count_trends().collect()] == ([] if number is None else [number])
+    assert times(asked.complete_trends(columns=["t"])) == ([] if number is None else [tuple(range(30))])
+
+
 # ------------------------------------------------------------------------------------------------------ balanced
 
 
@@ -393,8 +413,9 @@ def refuse_settings(asked: Any) -> None:
         for ask in (asked.complete_trends, asked.survey_complete_trends):
             with pytest.raises(errors.InvalidNode, match=refused):
                 ask(**given)
-        with pytest.raises(errors.InvalidNode, match=refused):
-            asked.explain("complete", **given)
+        for stage in ("complete", "rewritten"):
+            with pytest.raises(errors.InvalidNode, match=refused):
+                asked.explain(stage, **given)
     too_many = asked.complete_trends("ends", "anchors", anchors=3)
     assert "there are 2 events, and anchors=3 asks for more" in failing(too_many)
 
@@ -424,6 +445,12 @@ def test_wrong_arguments(spark: Any) -> None:
     for limit in (-1, 1.5, "3", True):
         with pytest.raises(errors.InvalidNode, match="limit must be a whole number"):
             asked.complete_trends(limit=limit)
+    with pytest.raises(errors.InvalidNode, match="measure is True or False, not 'yes'"):
+        asked.survey_complete_trends(measure="yes")
+    for given in ({"completeness": "most"}, {"number": "x"}, {"memory_limit": "much"}):
+        for stage in ("rewritten", "trends", "complete"):
+            with pytest.raises(errors.InvalidNode):
+                asked.explain(stage, **given)
     with pytest.raises(errors.InvalidNode, match="seed must be a whole number"):
         asked.sample_trends(1, seed="x")
     with pytest.raises(errors.InvalidNode, match="no number form"):
@@ -573,6 +600,7 @@ def test_and_at_the_top_has_no_complete_trends(spark: Any) -> None:
         ("PATTERN A{1,3} WITHIN 2", "a span without SLIDE"),
         ("PATTERN SEQ(A+, B+) WHERE A.x < B.x", "pairwise predicates relate no variable"),
         ("PATTERN A+ WHERE SUM(A.x) > 3", "a predicate needs the finished trend"),
+        ("PATTERN A+ WHERE COUNT(A) > 600", "> 600 counts, and the states of the automaton cannot"),
         ("PATTERN SEQ(NOT B, A, A c) OR A c WITHIN 2", "a NOT at the beginning or the end"),
         ("PATTERN SEQ(A, NOT B b, A c) WHERE b.x < A.x", "a NOT depends on which events"),
     ],

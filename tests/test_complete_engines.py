@@ -260,7 +260,10 @@ NEIGHBOURS = {
     "A.x < NEXT(A).x": "AA", "A.x = NEXT(B).x": "AB", "B.x >= NEXT(A).x": "BA", "A.s != NEXT(A).s": "AA",
     "ABS(B.x - NEXT(B).x) < 2": "BB",
 }  # fmt: skip
-COUNTS = ("COUNT(A) >= 2", "LENGTH >= 3", "COUNT(A) <= 2", "COUNT(A) = 2", "LENGTH != 2")
+COUNTS = (
+    "COUNT(A) >= 2", "LENGTH >= 3", "COUNT(A) <= 2", "COUNT(A) = 2", "LENGTH != 2", "COUNT(A) IN (1, 3)",
+    "(LENGTH = 2 OR LENGTH > DECIMAL '3.5')", "NOT (COUNT(A) = 1 OR COUNT(A) > 2.5)",
+)  # fmt: skip
 WITHINS = ("", "WITHIN 4 SLIDE 4", "WITHIN 5 SLIDE 2", "WITHIN 3", "WITHIN 5")
 
 
@@ -344,6 +347,7 @@ def test_trends_told_by_states(first: int, monkeypatch: pytest.MonkeyPatch) -> N
         ("SEQ(A+, B+) WHERE LENGTH >= 4", "reduced", "states"),
         ("A{2,4}", "followed", "states"),
         ("A+ WHERE COUNT(A) <= 3", "followed", "states"),
+        ("A+ WHERE COUNT(A) IN (2, 4)", "followed", "states"),
         ("SEQ(A+, B) OR SEQ(B, A+)", "followed", "states"),
         ("A+ WITHIN 3", "reduced", "states"),
         ("A{3,} WITHIN 3", "reduced", "states"),

@@ -493,6 +493,18 @@ COLUMNS = ["day", "price", "symbol"]
             "OVER",
             "column first",
         ),
+        ("MEASURES explode(A.day) AS x PATTERN (A)", UnsupportedQuery, "any number of rows", "explode", "ARRAY_AGG"),
+        ("MEASURES 1 + Stack(2, A.day, 3) AS x PATTERN (A)", UnsupportedQuery, "any number of rows", "Stack", "answer"),
+        ("MEASURES window(day, '1 day') AS x PATTERN (A)", UnsupportedQuery, "any number", "window", "answer"),
+        ("MEASURES SUM(inline(A.day)) AS x PATTERN (A)", UnsupportedQuery, "any number of rows", "inline", "ARRAY_AGG"),
+        ("PATTERN (A) DEFINE A AS json_tuple(symbol, 'x') > 1", UnsupportedQuery, "any number", "json_tuple", "answer"),
+        (
+            "PATTERN (A B) DEFINE B AS posexplode(A.day) > 1",
+            UnsupportedQuery,
+            "any number of rows",
+            "posexplode",
+            "answer",
+        ),
         ("PATTERN (A)", ResolutionError, "nothing is shown of a match", "P", "MEASURES"),
         (
             "PATTERN (A B) DEFINE B AS f(day, A.day) > 1",
@@ -539,7 +551,16 @@ def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:
     more_on_classic(
         ("MEASURES nowhere + 1 AS x PATTERN (A)", UnknownColumn, "no column 'nowhere'"),
         ("MEASURES no_function(day) AS x PATTERN (A)", QueryTypeError, "cannot evaluate the measure x"),
-        ("MEASURES LAST(day) IGNORE NULLS AS x PATTERN (A)", QueryTypeError, "Syntax error at or near 'NULLS'"),
+        ("MEASURES LAST(day) IGNORE NULLS AS x PATTERN (A)", ParseError, "Syntax error at or near 'NULLS'"),
+        ("MEASURES A.day + AS x PATTERN (A)", ParseError, "hint: look for an operand"),
+        ("MEASURES A.day AS x PATTERN (A) DEFINE A AS day >", ParseError, "cannot evaluate a condition of DEFINE"),
+        ("MEASURES A.day AS x PATTERN (A B) DEFINE B AS day > A.day, A AS 2 +", ParseError, "condition of DEFINE"),
+        (
+            "MEASURES array_distinct(FIRST(A.day)) + LAST(day) AS x PATTERN (A)",
+            QueryTypeError,
+            "distinct(FIRST(A.day))",
+        ),
+        ("MEASURES A.day AS x PATTERN (A) DEFINE A AS array_max(price)", QueryTypeError, '"array_max(price)"'),
         ("MEASURES `slot 0` AS x PATTERN (A)", UnknownColumn, "no column 'slot 0'"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS day + 1", QueryTypeError, "of type int, not true or false"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS nowhere > 1", UnknownColumn, "no column 'nowhere'"),
@@ -561,6 +582,46 @@ def test_errors_that_need_the_data_frame(acme: Any, clause: str, kind: type[Cetd
     with pytest.raises(kind) as caught:
         acme.match_recognize(clause)
     assert message in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def unordered(spark: Any) -> Any:
+    columns = ["map('k', id) AS m", "struct(id, map('k', id) AS m) AS st", "struct(parse_json('1') AS v, id) AS sv"]
+    more = ["make_interval(1) AS iv", "INTERVAL '1' DAY AS di", "struct(id AS map, array(id) AS variant) AS named"]
+    return spark.range(2).selectExpr("id AS t", *columns, *more)
+
+
+@pytest.mark.parametrize(
+    ("clause", "message", "at"),
+    more_on_classic(
+        ("PARTITION BY M ORDER BY t", "the partition column 'm' is of type map<string,bigint>, which has no", "M"),
+        ("ORDER BY t, m DESC", "the order column 'm' is of type map<string,bigint>, which has no order", "m"),
+        ("PARTITION BY di, st", "the partition column 'st' is of type struct<id:", "st"),
+        ("PARTITION BY sv", "the partition column 'sv' is of type struct<v:variant,", "sv"),
+        ("ORDER BY iv", "the order column 'iv' is of type interval", "iv"),
+        (
+            "ORDER BY t MEASURES COUNT(DISTINCT a.m) AS q",
+            "type map<string,bigint>, which has no",
+            "COUNT(DISTINCT a.m)",
+        ),
+        ("MEASURES ARRAY_AGG(DISTINCT iv) AS q", "DISTINCT values are of type interval", "ARRAY_AGG(DISTINCT iv)"),
+    ),
+)
+def test_what_has_no_order_is_no_key(unordered: Any, clause: str, message: str, at: str) -> None:
+    clause += " PATTERN (a)" if "MEASURES" in clause else " MEASURES COUNT(*) AS n PATTERN (a)"
+    with pytest.raises(QueryTypeError) as caught:
+        unordered.match_recognize(clause)
+    assert message in caught.value.message
+    assert caught.value.span is not None
+    assert clause[slice(*caught.value.span)] == at
+    assert caught.value.hint
+
+
+def test_what_has_an_order_is_a_key(unordered: Any) -> None:
+    clause = (
+        "PARTITION BY di, named ORDER BY t MEASURES COUNT(DISTINCT di) AS n, COUNT(DISTINCT named) AS m PATTERN (a+)"
+    )
+    assert [row[-2:] for row in answer(unordered.match_recognize(clause))] == [(1, 1), (1, 1)]
 
 
 def test_errors_of_matches_name_the_match(acme: Any) -> None:

@@ -205,6 +205,29 @@ def test_the_query_says_where_to_go_on_and_which_match_is_taken(few: Any) -> Non
     assert matched(few, overlapping) == ["B2 B3", "B3 B5", "B5 B7", "B7 B8"]
 
 
+def test_a_bound_query_can_still_be_told_which_matches_to_take(few: Any) -> None:
+    query = (A >> +B).where(A.x < B.x).group_by(half=cet.fn.floor(cet.col("t") / 4))
+    bound = few.pattern(query, time="t")
+    changes = [
+        ("first", ()),
+        ("longest", ()),
+        ("after_match", ("past_last",)),
+        ("after_match", ("to_last(B)",)),
+        ("matching", ("strict",)),
+    ]
+    for method, arguments in changes:
+        changed, known = (getattr(one, method)(*arguments) for one in (bound, query))
+        assert changed.query == known.node
+        expected = few.pattern(known, time="t").matches()
+        assert changed.matches().schema == expected.schema
+        assert sorted(changed.matches().collect()) == sorted(expected.collect())
+    assert bound.query == query.node
+    with pytest.raises(InvalidNode, match="no place to go on"):
+        bound.after_match("nowhere")
+    with pytest.raises(UnknownVariable, match="SKIP TO LAST C"):
+        bound.after_match("to_last(C)")
+
+
 def test_predicates_are_judged_while_rows_are_matched(few: Any) -> None:
     q = cet.seq(A, +B)
     assert matched(few, q.where(B.x < cet.next_(B).x)) == ["A1 B2", "A6 B7"]

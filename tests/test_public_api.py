@@ -58,6 +58,20 @@ def test_a_worker_does_not_load_the_front_end() -> None:
     subprocess.run([sys.executable, "-c", WORKER], cwd=DOCS.parent, check=True)
 
 
+MODULES = """
+import sys
+import cetdsl as cet
+assert {"datasets", "errors"} <= set(dir(cet))
+assert "cetdsl.datasets" not in sys.modules
+assert cet.datasets.read_workload.__module__ == "cetdsl.datasets"
+assert cet.errors.CetdslError is cet.CetdslError
+"""
+
+
+def test_modules_are_loaded_when_they_are_asked_for() -> None:
+    subprocess.run([sys.executable, "-c", MODULES], cwd=DOCS.parent, check=True)
+
+
 def test_there_is_one_version() -> None:
     project = (DOCS.parent / "pyproject.toml").read_text(encoding="utf-8")
     assert f'version = "{cetdsl.__version__}"' in project
@@ -96,3 +110,11 @@ def test_connect_is_an_extra(how: str, tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(("imported", "cetdsl "))
+
+
+@pytest.mark.parametrize("name", ["PatternFrame", "Workload"])
+def test_every_method_of_what_is_bound_is_in_the_reference(name: str) -> None:
+    reference = (DOCS / "api.rst").read_text(encoding="utf-8")
+    [members] = re.findall(rf"autoclass:: cetdsl\.{name}\(\)\n   :members: ((?:.|\n)*?)\n\n", reference)
+    public = {member for member in vars(getattr(cetdsl, name)) if not member.startswith("_")}
+    assert set(re.findall(r"\w+", members)) == public

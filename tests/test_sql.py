@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 import cetdsl as cet
-from cetdsl.errors import InvalidNode, ParseError, UnknownColumn, UnknownVariable, recovering
+from cetdsl.errors import (
+    InvalidNode,
+    ParseError,
+    QueryTypeError,
+    ResolutionError,
+    UnknownColumn,
+    UnknownFunction,
+    UnknownVariable,
+    UnsupportedQuery,
+    recovering,
+)
 from cetdsl.rows.query import clauses_of
 
 pytestmark = pytest.mark.simple_plans
@@ -102,6 +113,72 @@ def test_errors_point_into_the_whole_text(spark: Any, ticks: None, text: str, ki
 def test_what_is_no_text(spark: Any) -> None:
     with pytest.raises(InvalidNode, match="a query is a text"):
         cet.sql(5, spark)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("session", [None, "spark"])
+def test_what_is_no_session(session: Any) -> None:
+    with pytest.raises(InvalidNode, match=f"a session of Spark is expected, not {session!r}\n  hint: hand over spark"):
+        cet.sql("SELECT 1", session)
+    with pytest.raises(InvalidNode, match="a session of Spark is expected"):
+        cet.register(session)
+
+
+COUNTS = "MATCH_RECOGNIZE (ORDER BY t MEASURES COUNT(*) AS n PATTERN (a+) DEFINE a AS x > 0)"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message", "at"),
+    [
+        (f"SELECT m.n FROM ticks {COUNTS} m WHER n > 1 GROUP n", ParseError, "near 'WHER'", "WHER"),
+        (f"SELECT n\nFROM ticks {COUNTS}, ticks {COUNTS}\nWHERE n AND AND n", ParseError, "near 'n'", "n"),
+        (f"SELECT 1 FROM (SELECT x x x FROM ticks) {COUNTS}", ParseError, "near 'x'", "(SELECT x x x FROM ticks)"),
+        (f"SELECT n FROM ticks {COUNTS} m WHERE m.zz > 1", UnknownColumn, "[`m`.`n`]", "m.zz"),
+        (f"SELECT zz FROM ticks {COUNTS}", UnknownColumn, "[`n`]", "zz"),
+        (f"SELECT 1 FROM ticks {COUNTS} WHERE n > 1 AND n.x = 2", QueryTypeError, "extract a value", "n.x"),
+        (f"SELECT 1 FROM ticks {COUNTS} a, ticks {COUNTS} b WHERE 1 = foo(a.n)", UnknownFunction, "`foo`", "foo(a.n)"),
+        (f"SELECT n FROM nowhere {COUNTS}", ResolutionError, "`nowhere` cannot be found", "nowhere"),
+        (f"SELECT n FROM (SELECT t, x, y FROM ticks) {COUNTS}", UnknownColumn, "`y`", "y"),
+        ("SELECT no FROM ticks", UnknownColumn, "`no`", "no"),
+    ],
+)
+def test_errors_of_spark_speak_of_the_text_of_the_user(
+    spark: Any, ticks: None, text: str, kind: type, message: str, at: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        cet.sql(text, spark)
+    error: Any = caught.value
+    assert message in error.message
+    assert not re.search(r"pyspark_|match_[0-9a-f]|line \d", error.message)
+    assert text[slice(*error.span)] == at
+    assert error.hint
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE OR REPLACE TEMP VIEW made AS",
+        "/* a VIEW */ create view if not exists made AS",
+        "ALTER VIEW made AS",
+        "CACHE TABLE made AS",
+        "CREATE TEMPORARY FUNCTION made() RETURNS BIGINT RETURN",
+    ],
+)
+def test_statements_that_keep_their_query_are_refused(spark: Any, ticks: None, statement: str) -> None:
+    with pytest.raises(UnsupportedQuery, match=r"keeps the query(.|\n)*createOrReplaceTempView"):
+        cet.sql(f"{statement} SELECT * FROM ticks {COUNTS}", spark)
+    assert not spark.catalog.tableExists("made")
+
+
+def test_answers_are_written_to_tables(spark: Any, ticks: None) -> None:
+    cet.sql(f"CREATE TABLE view USING parquet AS SELECT n FROM ticks {COUNTS}", spark)
+    try:
+        cet.sql(f"INSERT INTO view SELECT n + 1 FROM ticks {COUNTS} m", spark)
+        assert answer("SELECT * FROM view", spark) == [(7,), (8,)]
+    finally:
+        spark.sql("DROP TABLE view")
+    cet.sql(f"SELECT n FROM ticks {COUNTS}", spark).createOrReplaceTempView("made")
+    assert spark.table("made").collect() == [(7,)]
+    spark.catalog.dropTempView("made")
 
 
 def test_a_query_without_clauses_has_none() -> None:

@@ -9,6 +9,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,11 @@ from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 
 pytestmark = pytest.mark.simple_plans
+#: Queries whose sides nothing relates, so that a batch multiplies what it has counted of each.
+PAIRS = (
+    "RETURN COUNT(*), SUM(B.x), MIN(A.x), MAX(LENGTH) PATTERN A AND B WHERE A.x > 0",
+    "RETURN COUNT(*), COUNT(C) PATTERN A AND C",
+)
 #: What a query answers, and by which rows of the reference it is judged.
 Asked = tuple[Callable[..., Any], Query, tuple[str, ...], DataFrame]
 
@@ -78,6 +84,20 @@ def read_by(live: Live, query: Query, batch: int) -> list[Row]:
     return [row for rows in live.batches[: batch + 1] for row in rows if row["case"] >= 0]
 
 
+def asked_of(live: Live, number: int, asked: Any, query: Query, ties: tuple[str, ...], emit: str) -> Asked:
+    """One query, asked for its answers before they are final."""
+    bound = cet.pattern(live.events, query, time="t", tie_break=ties)
+    if asked is aggregates_of:
+        told = [F.col(item.output_name).cast("string") for item in query.returning]
+        answer = common(number, bound.aggregate(number="string", emit=emit), query, told)
+    elif asked is trends_of:
+        answer = common(number, bound.trends(columns=["id"], emit=emit), query, [_written(F.col("trend"))])
+    else:
+        counts = bound.count_complete_trends(emit=emit)
+        answer = common(number, counts, query, [F.col("count").cast("string")])
+    return asked, query, ties, answer
+
+
 def asked_early(live: Live, first: int, kinds: Sequence[Any], emit: str) -> list[Asked]:
     """For each kind the first generated query that can be asked for its answers before they are final."""
     found: list[Asked] = []
@@ -89,19 +109,8 @@ def asked_early(live: Live, first: int, kinds: Sequence[Any], emit: str) -> list
         query = in_seconds(by_case(case.query))
         if query.window is None or isinstance(query.pattern, And) or not wanted(query):
             continue
-        bound = cet.pattern(live.events, query, time="t", tie_break=case.tie_break)
-        try:
-            if asked is aggregates_of:
-                told = [F.col(item.output_name).cast("string") for item in query.returning]
-                answer = common(len(found), bound.aggregate(number="string", emit=emit), query, told)
-            elif asked is trends_of:
-                answer = common(len(found), bound.trends(columns=["id"], emit=emit), query, [_written(F.col("trend"))])
-            else:
-                counts = bound.count_complete_trends(emit=emit)
-                answer = common(len(found), counts, query, [F.col("count").cast("string")])
-        except errors.StreamingNotSupported:
-            continue
-        found.append((asked, query, case.tie_break, answer))
+        with suppress(errors.StreamingNotSupported):
+            found.append(asked_of(live, len(found), asked, query, case.tie_break, emit))
     raise AssertionError(f"only {len(found)} queries are found")
 
 
@@ -122,6 +131,9 @@ def test_each_trigger_gives_the_answer_so_far(spark: Any, tmp_path: Path) -> Non
         (aggregates_of, lambda query: is_negated(query) and query.window.slide is None),
     ]
     found = asked_early(live, 2000, kinds, "update")
+    for text in PAIRS:
+        pair = by_case(cet.parse(f"{text} WITHIN 6 seconds SLIDE 4 seconds")._query())
+        found.append(asked_of(live, len(found), aggregates_of, pair, (), "update"))
     live.arrive()
     given = run_each(live, [answer for *_, answer in found])
     withdrawn = 0

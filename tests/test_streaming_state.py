@@ -186,6 +186,8 @@ def test_explain_says_how_events_are_kept(spark: Any, marked: DataFrame) -> None
         < whole.index("+- events")
     )
     assert whole.count("keep until the watermark") == 1
+    assert "those of each query; events are kept together, for 10 seconds from the start of each 5 seconds" in whole
+    assert "latest event, to pass 10 seconds after the start of the 5 seconds in which a window begins" in whole
     assert "once for each window: windows do not overlap" in tumbling
     why = f"{PROVIDER} is HDFSBackedStateStoreProvider, and it takes RocksDB to keep each event once"
     assert f"once for each window: {why}" in by_default

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import generators
 import pytest
@@ -71,3 +72,14 @@ def test_sweeps_count_as_the_reference(pattern: str, names: str, monkeypatch: py
         cuts = (-1, 1, 3) if query.window is not None else (-1,)
         compared += compare(query, rows, ties, NUMBERS[seed % 4], cuts, seed, sweep)
     assert compared >= 10
+
+
+@pytest.mark.parametrize("impossible", ["COUNT(A) < 1", "LENGTH < 2", "COUNT(B) = 3 AND LENGTH = 3"])
+@pytest.mark.parametrize("pattern", ["SEQ(A, B+, NOT C)", "SEQ(NOT C, A, B+)", "SEQ(A, B+, C+)"])
+def test_what_no_trend_fulfils_is_answered_by_nothing(spark: Any, pattern: str, impossible: str) -> None:
+    """Also beside another query, whose answer is that of any pass."""
+    df = spark.createDataFrame([(1, "A", 1), (2, "B", 5), (3, "C", 7)], "t int, type string, x int")
+    text = f"PATTERN {pattern} WHERE {impossible} AND C.x >= A.x"
+    assert df.pattern(text, time="t").count_trends().collect() == []
+    both = {"nothing": f"RETURN COUNT(*) AS n {text}", "something": "RETURN COUNT(*) AS m PATTERN B+"}
+    assert [row.query for row in df.patterns(both, time="t").aggregate().collect()] == ["something"]

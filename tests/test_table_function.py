@@ -15,6 +15,7 @@ from cetdsl.errors import (
     EngineError,
     InvalidNode,
     ParseError,
+    QueryTypeError,
     UnknownColumn,
     UnsupportedQuery,
     WindowError,
@@ -160,6 +161,16 @@ def test_what_only_spark_can_evaluate_is_refused_before_rows_come(
         assert caught.value.text == clause
         assert caught.value.span is not None
         assert clause[slice(*caught.value.span)] == at
+
+
+def test_what_has_no_order_is_no_key(spark: Any) -> None:
+    schema, text = spark.range(1).selectExpr("id AS t", "map('k', id) AS m").schema, "{} MEASURES 1 AS x PATTERN (A)"
+    with pytest.raises(
+        QueryTypeError, match="the partition column 'm' is of type map<string,bigint>, which has no order"
+    ):
+        TableMatch(schema, text.format("PARTITION BY m ORDER BY t"))
+    with pytest.raises(QueryTypeError, match="the order column 'm'"):
+        TableMatch(schema, text.format("ORDER BY t, m"))
 
 
 def test_a_time_that_within_cannot_go_by_is_refused(table: Any) -> None:

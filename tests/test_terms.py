@@ -5,13 +5,14 @@ import datetime
 import enum
 import pickle
 import re
+from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from cetdsl.errors import AmbiguousTruth, InvalidNode, NotExpressible, ParseError, WindowError
+from cetdsl.errors import AmbiguousTruth, InvalidNode, NotExpressible, ParseError, UnknownAttribute, WindowError
 from cetdsl.frontend import terms as cet
 from cetdsl.frontend.patterns import (
     EventVariable,
@@ -180,6 +181,43 @@ def test_event_variables() -> None:
         list(B)
 
 
+@pytest.mark.parametrize(
+    ("write", "hint"),
+    [
+        (lambda x: x.a, "first, df.withColumn('a', F.col('x.a'))"),
+        (lambda x: x["a b"], "first, df.withColumn('a b', F.col('x.a b'))"),
+        (lambda x: x[0], "cet.fn.element_at(A.x, ...)"),
+        (lambda x: x.cast("int"), "cet.fn.int(A.x)"),
+        (lambda x: x.isNull(), "write A.x.is_null()"),
+        (lambda x: x.upper(), "cet.fn.upper(A.x); a field of a struct"),
+        (lambda x: x**2, "write cet.fn.pow(A.x, 2)"),
+        (lambda x: 2**x, "write cet.fn.pow(2, A.x)"),
+        (lambda x: x // B.y, "write cet.fn.floor(A.x / B.y)"),
+        (lambda x: 7 // x, "write cet.fn.floor(7 / A.x)"),
+        (lambda x: +x, "write A.x, and + before an event"),
+        (lambda x: round(x), "write cet.fn.round(A.x)"),
+        (lambda x: round(x, 1), "write cet.fn.round(A.x, 1)"),
+    ],
+)
+def test_what_terms_lack_is_refused_with_what_is_written_instead(write: Callable[[Term], object], hint: str) -> None:
+    with pytest.raises(InvalidNode, match=re.escape(hint)):
+        write(A.x)
+
+
+def test_terms_lack_the_attributes_that_protocols_ask_for() -> None:
+    for name in ("a", "_repr_html_", "_ipython_display_", "__len__", "__array__", "_private", "__deepcopy__"):
+        assert not hasattr(A.x, name)
+    with pytest.raises(UnknownAttribute, match=r"the term A\.x has no attribute 'a'"):
+        _ = A.x.a
+    with pytest.raises(AttributeError, match="'Term' object has no attribute 'node'"):
+        _ = Term.__new__(Term).node
+    with pytest.raises(TypeError, match="not iterable"):
+        list(A.x)
+    assert str(np.float64(2) * A.x) == "2.0 * A.x"
+    for copied in (copy.copy(A.x), copy.deepcopy(A.x), pickle.loads(pickle.dumps(A.x))):
+        assert copied.node == A.x.node
+
+
 @pytest.mark.parametrize("thing", [B, +B, (+B).where(B.x > 1), next_(B)])
 def test_wrappers_can_be_copied_and_pickled(thing: object) -> None:
     assert pickle.loads(pickle.dumps(thing)) == thing
@@ -230,7 +268,12 @@ def test_patterns(pattern: PatternTerm, node: object) -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: seq(), "a sequence needs at least one part"),
+        (lambda: seq(), "a sequence needs at least one part\n  hint: write seq(A, B)"),
+        (lambda: any_of(), "an alternative needs at least one part\n  hint: write any_of(A, B)"),
+        (lambda: all_of(A), "AND needs at least two parts\n  hint: write all_of(A, B)"),
+        (lambda: A.matching(None), "no matching policy None\n  hint: 'any' skips any event"),
+        (lambda: A.after_match("to_last( )"), "the place 'to_last' to go on at does not name a variable"),
+        (lambda: A.after_match("next_row(B)"), "the place 'next_row' to go on at takes no variable, and has 'B'"),
         (lambda: seq([A, B]), "write seq(A, B), or seq(*parts)"),
         (lambda: seq(A, 3), "3 is not a pattern"),
         (lambda: seq(A, B.x > 1), "predicates go into .where(...)"),
@@ -242,6 +285,7 @@ def test_patterns(pattern: PatternTerm, node: object) -> None:
         (lambda: (~N).within("1 day"), "a query cannot consist of an absent pattern alone"),
         (lambda: query_of(~N), "a query cannot consist of an absent pattern alone"),
         (lambda: repeat(B, 3, 2), "cannot repeat 3 to 2 times"),
+        (lambda: repeat(B, -1), "cannot repeat -1 or more times"),
         (lambda: repeat(B, 1.5), "1.5 is not a number of repetitions"),
         (lambda: event(""), "'' is not the name of an event variable"),
         (lambda: event("c", type=3), "the type 3 of c is not a string"),
@@ -345,6 +389,10 @@ def test_windows() -> None:
     assert A.within(10).node.window == Window(Span(10, "tick"))
     with pytest.raises(WindowError):
         A.within("10 fortnights")
+    with pytest.raises(WindowError, match=r"^the slide of windows: a length of time(.|\n)*not 0\n  hint: write"):
+        A.within("10 minutes", slide=0)
+    with pytest.raises(WindowError, match=r"^a length of time must be positive"):
+        A.within(0)
 
 
 def test_query_of() -> None:

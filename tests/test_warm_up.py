@@ -32,6 +32,8 @@ def test_every_kind_of_query_is_asked_and_answered(spark: Any, monkeypatch: pyte
 
 
 def test_a_session_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidNode, match="a session of Spark is expected, not 'spark'"):
+        cet.warm_up("spark")  # type: ignore[arg-type]
     monkeypatch.setattr("cetdsl.frontend.warm_up.SparkSession.getActiveSession", lambda: None)
     with pytest.raises(InvalidNode, match="no active Spark session to warm up"):
         cet.warm_up()

@@ -96,6 +96,16 @@ def test_decisions_on_sharing_are_those_of_a_batch(spark: Any, live: Live, capsy
     assert told[2] > 0
 
 
+def test_trends_given_at_once_are_counted_once(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that were given before are listed anew with each event of their window, and not given again."""
+    live = Live(spark, tmp_path, [[at(1, 0, "A"), at(2, 0, "B")], [at(3, 0, "B")], [at(4, 0, "B")]])
+    live.arrive()
+    asked = live.events.pattern("PATTERN SEQ(A, B) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds", time="t")
+    writer = asked.trends(emit="eager").writeStream.outputMode("update").format("memory").queryName("given_at_once")
+    cet.watch(writer.trigger(availableNow=True).start())
+    assert [line.split()[7] for line in capsys.readouterr().out.splitlines()[1:4]] == ["1", "1", "1"]
+
+
 def test_a_failure_of_the_stream_is_raised_after_what_went_before_it(
     live: Live, capsys: pytest.CaptureFixture[str]
 ) -> None:

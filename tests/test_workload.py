@@ -356,6 +356,13 @@ def test_what_explain_says_shares_is_what_the_kernel_shares(figure_4: Any, seed:
     }
 
 
+def test_where_sharing_is_never_asked_for_that_is_the_reason(figure_4: Any) -> None:
+    """Also of queries that would walk together, as predicates relate their neighbours."""
+    texts = {kind: f"RETURN COUNT(*) PATTERN SEQ({kind}, B+) WHERE B.x < NEXT(B).x" for kind in "AC"}
+    text = str(figure_4.patterns(texts, time="t", sharing="never").explain())
+    assert re.findall(r"^[AC]  +(.*)$", text, re.M) == ["alone: sharing is never asked for"] * 2
+
+
 # --- Bad input -------------------------------------------------------------------------------------------------------
 
 

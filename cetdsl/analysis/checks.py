@@ -425,7 +425,12 @@ def _watermark_errors(time: Field, watermarks: Mapping[str, int], schema: Schema
     name = time.name
     windows = [field.name for field in schema.fields if field.name in watermarks and field.type.startswith("struct")]
     if time.type != "timestamp":
-        made = f"F.timestamp_seconds({name!r})" if category(time.type) == "number" else f"F.to_timestamp_ltz({name!r})"
+        made = f"F.to_timestamp_ltz({name!r})"
+        if category(time.type) == "number":
+            made = f"F.timestamp_seconds({name!r})"
+        elif time.type == "timestamp_ntz":
+            # A zone may set its clock forward and back, and windows are aligned to that of UTC.
+            made = f"F.concat(F.col({name!r}).cast('string'), F.lit('Z')).cast('timestamp')"
         yield WatermarkError(
             f"the time column {name!r} is of type {time.type}, and a stream's watermark is on a timestamp",
             hint=f"make it one: df.withColumn({name!r}, {made}).withWatermark({name!r}, '10 minutes')",

@@ -31,6 +31,8 @@ LENGTHS_HINT = "a length of time is INTERVAL '5' MINUTE, in Python timedelta(min
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: Digits that hold every value of an integer type.
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+#: Types without an order, wherever they stand in another; fields of a struct may be called like them.
+_UNORDERED = re.compile(r"(?:^|[<:,])(?:map<|geometry\(|geography\(|(?:variant|interval)(?=$|[>,]))")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
 _STRING_FUNCTIONS = ("lower", "upper", "concat", "concat_ws", "trim", "ltrim", "rtrim", "substring", "initcap")
@@ -99,8 +101,14 @@ def decimal_digits(type_: str | None) -> tuple[int, int] | None:
 
 
 def is_orderable(type_: str | None) -> bool:
-    """Whether values can be compared and sorted; unknown types can."""
-    return type_ is None or ("map<" not in type_.lower() and category(type_) != "variant" and "variant>" not in type_)
+    """Whether values can be compared and sorted; unknown types can.
+
+    Examples
+    --------
+    >>> is_orderable("struct<map:int,l:array<interval day to second>>"), is_orderable("struct<a:variant,b:int>")
+    (True, False)
+    """
+    return type_ is None or not _UNORDERED.search(type_.lower())
 
 
 def type_of(expr: Expr, schema: Schema) -> str | None:
@@ -154,7 +162,8 @@ class TypeCheck:
         inner, function = None if expr.argument is None else self.infer(expr.argument), expr.definition
         if function.is_count:
             return "bigint"
-        if function.input is Input.NUMBERS and category(inner) not in ("number", None):
+        # Every type that has a name is judged here, also one of no category: it would fail in a worker.
+        if function.input is Input.NUMBERS and inner is not None and category(inner) != "number":
             self._wrong(f"{quote(expr)} needs numbers, but its argument is of type {inner}", "use COUNT, MIN or MAX")
             return None
         if not is_orderable(inner):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
@@ -25,6 +25,7 @@ from cetdsl.errors import (
     SHARES,
     CetdslError,
     InvalidNode,
+    ParseError,
     QueryTypeError,
     StreamingNotSupported,
     UnsupportedQuery,
@@ -43,6 +44,23 @@ _LOG = logging.getLogger("cetdsl.session")
 def schema_of(df: DataFrame) -> Schema:
     """Returns the names and types of a DataFrame's columns."""
     return Schema([Field(field.name, field.dataType.simpleString()) for field in df.schema.fields])
+
+
+def as_session(spark: object) -> SparkSession:
+    """Returns a session as it is, classic or of Connect.
+
+    Raises
+    ------
+    InvalidNode
+        If it is something else.
+    """
+    kinds = {(kind.__module__.split(".")[0], kind.__name__) for kind in type(spark).__mro__}
+    if ("pyspark", "SparkSession") not in kinds:  # Connect's is no class of classic Spark
+        raise InvalidNode(
+            f"a session of Spark is expected, not {shown(spark)}",
+            hint="hand over spark, as in spark = SparkSession.builder.getOrCreate()",
+        )
+    return spark  # type: ignore[return-value]
 
 
 def as_dataframe(events: object) -> DataFrame:
@@ -273,6 +291,18 @@ def condition_of(error: BaseException | None) -> str:
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
 
 
+#: What to do about a syntax error that Spark has found.
+SYNTAX_HINT = "look for an operand, a comma or a parenthesis that is missing or one too many"
+#: Where Spark says that an error is, in a text that it alone has read.
+_PLACE = re.compile(r"(?:;? line \d+ pos \d+;?| ?\(line \d+, pos \d+\))\s*$")
+
+
+def reason_of(error: PySparkException) -> str:
+    """Returns the first line of what Spark says, without the place and the plan."""
+    # What the parser says begins with an empty line.
+    return _PLACE.sub("", str(error).strip().split("\n")[0])
+
+
 def translated(action: Callable[[], Any], doing: str) -> Any:
     """Runs an action of Spark's analysis, and turns an error about what cannot be resolved into one of cetdsl."""
     try:
@@ -285,10 +315,22 @@ def translated(action: Callable[[], Any], doing: str) -> Any:
     except PySparkException as error:
         if "SESSION" in condition_of(error):
             raise  # it was stopped, which no query can help
-        message = str(error).strip().split("\n")[0]  # what the parser says begins with an empty line
-        raise QueryTypeError(
-            f"Spark cannot {doing}: {message}", hint="check the types of the columns in the query"
-        ) from error
+        raise untranslatable(doing, error) from error
+
+
+def untranslatable(doing: str, error: PySparkException) -> ParseError | QueryTypeError:
+    """Returns the error that Spark cannot do something, by the first line of what it says.
+
+    Examples
+    --------
+    >>> from pyspark.errors import AnalysisException
+    >>> untranslatable("type a term", AnalysisException("no plus for maps")).message
+    'Spark cannot type a term: no plus for maps'
+    """
+    message = f"Spark cannot {doing}: {reason_of(error)}"
+    if isinstance(error, ParseException):
+        return ParseError(message, hint=SYNTAX_HINT)
+    return QueryTypeError(message, hint="check the types of the columns in the query")
 
 
 def observed_fields(row: Row) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def with_computed(df: DataFrame, computed: Sequence[Computed]) -> DataFrame:
         column = to_column(item.term, _read, schema)
         what = f"the group {quote_name(item.name)}"
         translated(lambda column=column: df.select(column), f"compute {what}")  # type: ignore[misc]
-        refuse_changing(df, {what: column})
+        refuse_changing(df, [(what, column)])
         columns.append(column.alias(item.name))
     return df.select("*", *columns) if columns else df
 

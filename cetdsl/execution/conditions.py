@@ -1,15 +1,19 @@
-"""Checks by Spark's plans that conditions given as Spark columns depend on one row, and always alike; runs no job."""
+"""Checks by Spark's plans that conditions given as Spark columns are predicates of one row, and always alike.
+
+Plans are analysed, and no job runs.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from cetdsl.errors import UnsupportedQuery
-from cetdsl.execution.compat import condition_of
+from cetdsl.errors import CetdslError, QueryTypeError, UnknownColumn, UnsupportedQuery
+from cetdsl.execution.compat import condition_of, untranslatable
 from cetdsl.execution.expressions import combine
 
 #: What Spark's analysis says of an expression that may not stand in the condition of a join, by its error class.
@@ -20,19 +24,34 @@ _FAULTS = {
 }
 
 
-def refuse_changing_conditions(df: DataFrame, columns: Sequence[Column]) -> None:
-    """Raises if a condition is nondeterministic by Spark's own flag, or not of one row."""
-    refuse_changing(df, {f"the condition {column}": column for column in columns})
+def check_conditions(df: DataFrame, conditions: Sequence[tuple[str, Column]]) -> None:
+    """Raises unless each condition, which comes with its description, is a predicate of one row that never changes.
+
+    Raises
+    ------
+    UnsupportedQuery
+        If a condition is nondeterministic, or not of one row.
+    UnknownColumn
+        If a condition names a column that the DataFrame does not have.
+    QueryTypeError
+        If Spark cannot evaluate a condition, or it is not boolean.
+    """
+    if not conditions:
+        return
+    refuse_changing(df, conditions)
+    for (what, _), type_ in zip(conditions, _types(df, conditions), strict=True):
+        if type_ not in ("boolean", "void"):
+            raise QueryTypeError(f"{what} is of type {type_}, not boolean", hint="compare it with something")
 
 
-def refuse_changing(df: DataFrame, columns: Mapping[str, Column]) -> None:
-    """Raises if a column, which has its description as key, is nondeterministic by Spark's own flag, or not of one row.
+def refuse_changing(df: DataFrame, columns: Sequence[tuple[str, Column]]) -> None:
+    """Raises if a column, which comes with its description, is nondeterministic by Spark's own flag, or not of one row.
 
     Functions that call methods of Java by their name are nondeterministic, too.
     """
-    if not columns or _fault(df, list(columns.values())) is None:
+    if _fault(df, [column for _, column in columns]) is None:
         return
-    for what, column in columns.items():
+    for what, column in columns:
         fault = _fault(df, [column])
         if fault is not None:
             raise UnsupportedQuery(
@@ -41,11 +60,32 @@ def refuse_changing(df: DataFrame, columns: Mapping[str, Column]) -> None:
             )
 
 
+def _types(df: DataFrame, columns: Sequence[tuple[str, Column]]) -> list[str]:
+    """Returns the types of columns; raises the error of the first one that Spark cannot resolve."""
+    try:
+        return [field.dataType.simpleString() for field in df.select(*(column for _, column in columns)).schema.fields]
+    except AnalysisException as error:
+        if len(columns) == 1:
+            raise _unresolved(df, columns[0][0], error) from error
+    # Spark does not say which column the error is about, so they are asked one by one.
+    return [type_ for one in columns for type_ in _types(df, [one])]
+
+
+def _unresolved(df: DataFrame, what: str, error: AnalysisException) -> CetdslError:
+    """Returns the error of a column that Spark cannot resolve."""
+    if not condition_of(error).startswith("UNRESOLVED_COLUMN"):
+        return untranslatable(f"evaluate {what}", error)
+    name = (error.getMessageParameters() or {}).get("objectName", "")
+    unknown = UnknownColumn.among(re.sub(r"`([^`]+)`", r"\1", name), df.columns)
+    unknown.message += f"; {what} asks for it"
+    return unknown
+
+
 def _fault(df: DataFrame, columns: Sequence[Column]) -> str | None:
     """Returns the fault of one of the columns; None if there is none.
 
     Only deterministic expressions of one row may stand in the condition of a join, whichever kind of session analyses
-    it. What else Spark has against them is said when they are evaluated.
+    it. What else Spark has against them is another matter.
     """
     condition = combine(operator.and_, [column.isNull() for column in columns])
     try:

@@ -6,6 +6,7 @@ kernel found of each. Where the kernel can look at the rows before and behind as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,11 +15,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from cetdsl.analysis.types import is_orderable
 from cetdsl.errors import (
     SUM_TOO_LARGE,
     SUM_TOO_LARGE_ADVICE,
     CetdslError,
     CountOverflow,
+    ParseError,
     QueryTypeError,
     UnknownColumn,
     UnsupportedQuery,
@@ -27,6 +30,7 @@ from cetdsl.errors import (
 from cetdsl.execution.compat import condition_of, refuse_unsendable, translated
 from cetdsl.execution.exchange import exchange, exchange_parcels
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
+from cetdsl.execution.match_keys import refuse_unordered_keys
 from cetdsl.execution.source import equal_zeros, ntz_micros
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.rows import (
@@ -77,6 +81,8 @@ OUTPUTS = {
 _INTEGERS = ("byte", "short", "integer", "long")
 #: How Spark says that a sum is too large; see :func:`cetdsl.errors.recover`.
 _TOO_LARGE = f"cetdsl.errors.{CountOverflow.__name__}: {SUM_TOO_LARGE}\\n  hint: {SUM_TOO_LARGE_ADVICE}"
+#: A name that is made here in an error of Spark.
+_MADE_NAME = re.compile(r"`?\b((?:col|slot|moved) \d+)\b`?")
 _NUMBER, _MATCH = in_backquotes("number of row"), in_backquotes("number of match")
 
 
@@ -120,6 +126,7 @@ class _Match:
     def __init__(self, df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None, sort: AskedSort) -> None:
         self._match, self._arrows, self._span = match, arrows, span
         self._fields = df.schema.fields
+        refuse_unordered_keys(match, self._fields)
         self._frame = df.toDF(*(f"col {number}" for number in range(len(self._fields))))
         self._moved = list(match.moved)
         self._slots: list[tuple[Slot, Value | None]] = []
@@ -339,7 +346,7 @@ class _Match:
         select = lambda: frame.selectExpr(*filter(None, (beside, *each)))  # noqa: E731
         try:
             fields = translated(select, "evaluate the clause").schema.fields
-        except QueryTypeError as error:
+        except (ParseError, QueryTypeError) as error:
             if len(expressions) > 1:
                 # Which one is wrong shows when each is looked at by itself.
                 for expression, name in zip(expressions, what):
@@ -348,7 +355,7 @@ class _Match:
             raise self._pointing(error, expressions[0], what[0]) from error.__cause__
         return [field.dataType for field in fields[len(fields) - len(each) :]]
 
-    def _pointing(self, error: QueryTypeError, expression: Expression, what: str) -> CetdslError:
+    def _pointing(self, error: ParseError | QueryTypeError, expression: Expression, what: str) -> CetdslError:
         """An error of Spark's analysis that points at the expression, or at the word in it that is no column."""
         text = self._match.clause.text
         condition = condition_of(error.__cause__)
@@ -357,9 +364,20 @@ class _Match:
             unknown = UnknownColumn.among(token.name, self._match.columns)
             unknown.span, unknown.text = token.span, text
             return unknown
-        message = error.message.replace("evaluate the clause", f"evaluate {what}")
+        message = self._in_words_of_the_user(error.message.replace("evaluate the clause", f"evaluate {what}"))
+        if isinstance(error, ParseError):
+            return ParseError(message, hint=error.hint, span=expression.span, text=text)
         hint = "check the types of the columns, and the names of functions"
         return QueryTypeError(message, hint=hint, span=expression.span, text=text)
+
+    def _in_words_of_the_user(self, message: str) -> str:
+        """Puts what the user wrote in the place of names that are made here."""
+        match = self._match
+        written = {column(number): name for number, name in enumerate(match.columns)}
+        for number, wanted in enumerate(match.slots):
+            written[slot_name(number)] = match.clause.text[slice(*wanted.span)] or "a value of the match"
+        written |= dict.fromkeys(self._moved_names, "a value of another row")
+        return _MADE_NAME.sub(lambda made: written.get(in_backquotes(made[1]), made[0]), message)
 
     def _with_types_of_moved(self) -> DataFrame:
         """Adds values of the types of those of other rows: a query that is never run."""
@@ -508,6 +526,7 @@ class _Match:
 
     def _over_distinct(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
         """An aggregate of distinct values, which Spark makes of the list of all of them."""
+        self._require_comparable(wanted)
         listed = self._asked(wanted, LIST, wanted.value)
         if wanted.kind == LIST:
             return lambda names: f"array_distinct({names[listed]})"
@@ -545,9 +564,27 @@ class _Match:
         counted = self._asked(wanted, COUNT, value.is_there)
         return lambda names: f"(CASE WHEN {names[counted]} > 0 THEN {names[added]} / {names[counted]} END)"
 
-    def _require_ordered(self, wanted: Wanted) -> None:
+    def _type_of_values(self, wanted: Wanted, what: str) -> T.DataType:
+        """The type of what an aggregate takes."""
         assert wanted.value is not None
-        [kind] = self._types_of(self._frame, [Expression(wanted.value.sql, wanted.span)], ["MIN or MAX"])
+        [kind] = self._types_of(self._frame, [Expression(wanted.value.sql, wanted.span)], [what])
+        return kind
+
+    def _require_comparable(self, wanted: Wanted) -> None:
+        """Raises if Spark cannot tell which values of an aggregate are the same."""
+        if wanted.value is None:
+            return  # labels
+        kind = self._type_of_values(wanted, "an aggregate of distinct values").simpleString()
+        if not is_orderable(kind):
+            raise QueryTypeError(
+                f"DISTINCT values are of type {kind}, which has no order, so that they are not told apart",
+                hint="aggregate a field or an element of them, or to_json(...) of them",
+                span=wanted.span,
+                text=self._match.clause.text,
+            )
+
+    def _require_ordered(self, wanted: Wanted) -> None:
+        kind = self._type_of_values(wanted, "MIN or MAX")
         if not isinstance(kind, ORDERED):
             raise UnsupportedQuery(
                 f"MIN and MAX of values of type {kind.simpleString()} are not known of rows of a match",

@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 
 from cetdsl.errors import CetdslError, NullTime, QueryTypeError, UnknownColumn, UnsupportedQuery, WindowError
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
+from cetdsl.execution.match_keys import refuse_unordered_keys
 from cetdsl.execution.match_rows import OUTPUTS
 from cetdsl.ir.rows import COUNT, GREATEST, LABEL, LEAST, LIST, NUMBER, SKIPS, SUM, Dependent, MatchSpec, Slot
 from cetdsl.ir.slots import TESTS_IN_WORD
@@ -57,6 +58,7 @@ class TableMatch:
         self._fields = schema.fields
         self._match: ResolvedMatch = resolve(clause, schema.names)
         match = self._match
+        refuse_unordered_keys(match, self._fields)
         self._arrows = arrows_of(automaton_of(clause.pattern), match.variables, match.conditions)
         self._span = span_of(clause)
         self._values: dict[str, int] = {}

@@ -61,10 +61,11 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
     return register
 
 
-def run(df: DataFrame, plan: Operator) -> DataFrame:
-    """Returns the lazy answer of a physical plan over a DataFrame of events."""
+def run(df: DataFrame, plan: Operator, given: Callable[[DataFrame], DataFrame] | None = None) -> DataFrame:
+    """Returns the lazy answer of a physical plan over a DataFrame of events, or those rows of it that are ``given``."""
     with own_errors():
-        return answers(execute(df, plan).data)
+        rows = execute(df, plan).data
+        return answers(rows if given is None else given(rows))
 
 
 def execute(df: DataFrame, plan: Operator) -> Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cetdsl.errors import counted
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.operators.words import some
 from cetdsl.pattern.spans import Span
@@ -44,13 +45,13 @@ class _Drawing:
         highest = max((vertex.level for vertex in patterns), default=0)
         facts = [
             ("queries", f"{len(plan.queries):,}"),
-            ("sub-patterns", f"{len(patterns):,} in {_number(highest, 'level')}"),
+            ("sub-patterns", f"{len(patterns):,} in {counted(highest, 'level')}"),
             ("slots", f"{plan.slots:,}, of which {plan.root_slots:,} without parents"),
             ("entropy", f"{plan.entropy:.3f} bits"),
             ("search", "finished" if plan.finished else "ended by its deadline"),
         ]
         if plan.dropped:
-            facts.append(("not kept", f"{_number(plan.dropped, 'sub-pattern')}, which cost more than they save"))
+            facts.append(("not kept", f"{counted(plan.dropped, 'sub-pattern')}, which cost more than they save"))
         return PlanView("aggregation plan", tuple(self._nodes.values()), tuple(self._edges), tuple(facts), folds=True)
 
     def _show_some(self, vertices: Sequence[Vertex], parent: str | None, level: int) -> None:
@@ -68,10 +69,10 @@ class _Drawing:
         if rest:
             names = list(dict.fromkeys(name for vertex in rest for name in serving[vertex.number]))
             patterns = sum(vertex.query is None for vertex in rest)
-            what = f"{_number(patterns, 'sub-pattern')} of " if patterns else ""
+            what = f"{counted(patterns, 'sub-pattern')} of " if patterns else ""
             identity = f"rest of {parent}"
             self._nodes[identity] = ViewNode(
-                identity, f"{what}{_number(len(names), 'query', 'queries')} more", (some(names),)
+                identity, f"{what}{counted(len(names), 'query', 'queries')} more", (some(names),)
             )
             if parent is not None:
                 self._edges.append(ViewEdge(parent, identity))
@@ -91,7 +92,7 @@ class _Drawing:
         if len(vertex.steps) > 1:
             lines.append(f"put together of {', '.join(self._step(vertex, step) for step in vertex.steps)}")
         if vertex.query is None:
-            count = _number(len(serves), "query", "queries")
+            count = counted(len(serves), "query", "queries")
             lines.append(f"for {count}: {some(serves)}" if folds else f"for {count}")
         self._nodes[str(vertex.number)] = ViewNode(str(vertex.number), label, tuple(lines))
         if not folds:
@@ -117,7 +118,3 @@ def _details(vertex: Vertex) -> list[str]:
             if not condition.anything:
                 lines.append(f"{kind_text(kind)} if {quote(condition.expression())}")
     return lines
-
-
-def _number(count: int, one: str, several: str = "") -> str:
-    return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -7,6 +7,7 @@ from functools import partial
 
 import attrs
 
+from cetdsl.errors import counted
 from cetdsl.execution.stopwatch import Taken
 from cetdsl.explain.automata import automaton_view, short_pattern
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
@@ -116,7 +117,7 @@ def steps_view(
 
 
 def _taken_text(taken: Taken) -> str:
-    return f"measured: {taken.rows:,} row{'' if taken.rows == 1 else 's'}, {taken.seconds:.2f} s up to here"
+    return f"measured: {counted(taken.rows, 'row')}, {taken.seconds:.2f} s up to here"
 
 
 def plan_automata(plan: Operator) -> tuple[PlanView, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from cetdsl.errors import MissingDependency
+from cetdsl.errors import MissingDependency, counted
 from cetdsl.explain.charts import COLOURS
 
 if TYPE_CHECKING:
@@ -131,10 +131,9 @@ def _lay_out(figure: Any, timeline: Timeline) -> None:
     """Titles, the names of the rows, the grounds of windows, and lines between keys."""
     rows = timeline.rows
     zone = "" if timeline.zone is None else f" ({timeline.zone})"
-    number = f"{len(rows)} trend" + ("" if len(rows) == 1 else "s")
     more = f" (k={timeline.limit}: there may be more)" if len(rows) == timeline.limit else ""
     figure.update_layout(
-        title={"text": number + more},
+        title={"text": counted(len(rows), "trend") + more},
         height=max(_LEAST, _AROUND + _ROW * len(rows)),
         hovermode="closest",
         modebar={"remove": list(SENDS)},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from cetdsl.errors import counted
 from cetdsl.explain.charts import COLOURS
 from cetdsl.explain.timeline import SENDS, Time, as_html, pairs_html, require_plotly, say_empty
 
@@ -114,8 +115,8 @@ def _together(counts: Sequence[WindowCount]) -> list[WindowCount]:
 
 
 def _hover(name: str, one: WindowCount) -> str:
-    count = f"{one.trends:,}" if one.trends < 10**_DIGITS else f"about {_rounded(one.trends)}"
-    lines = [f"<b>{count} trend{'' if one.trends == 1 else 's'}</b>", name]
+    count = counted(one.trends, "trend") if one.trends < 10**_DIGITS else f"about {_rounded(one.trends)} trends"
+    lines = [f"<b>{count}</b>", name]
     return "<br>".join([*filter(None, lines), f"window from {one.window[0]} to {one.window[1]}"])
 
 

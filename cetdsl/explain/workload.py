@@ -16,6 +16,7 @@ from cetdsl.ir.sharing import SharableSet
 from cetdsl.pattern.automaton import build_automaton
 from cetdsl.pattern.nodes import events
 from cetdsl.planning.compile import queries_of_sides
+from cetdsl.planning.sharing import NEVER_ASKED
 from cetdsl.sharing.families import family
 
 
@@ -73,7 +74,7 @@ def _sharing_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> t
 
 def _with_others(names: Sequence[str], what: str, forbidden: bool) -> dict[str, str]:
     if forbidden:
-        return dict.fromkeys(names, "alone: sharing is never asked for")
+        return dict.fromkeys(names, f"alone: {NEVER_ASKED}")
     return {name: f"may share {what} with {some([one for one in names if one != name])}" for name in names}
 
 

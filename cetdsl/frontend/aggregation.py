@@ -196,7 +196,7 @@ def aggregation_plan(
     1 query that shares nothing
         r
     """
-    named = named_queries(queries, parameters or {})
+    named = named_queries(queries, parameters or {}, "cet.aggregation_plan")
     check_choice("algorithm", algorithm, ALGORITHMS)
     if not _is_number(least_alike) or not 0 <= least_alike <= 1:
         raise InvalidNode(f"least_alike is a share from 0 to 1, not {shown(least_alike)}")

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.analysis.types import category
-from cetdsl.errors import UnsupportedQuery, recovering
+from cetdsl.errors import UnsupportedQuery, counted, recovering
 from cetdsl.execution.census import DISTINCT, GREATEST, HOLDS, LEAST, NULL, Census, Measure, Totals, held
 from cetdsl.execution.compat import function_names, schema_of
 from cetdsl.execution.layouts import narrowed
@@ -322,11 +322,11 @@ class _Diagnosing:
         deciding = [column.name for column in empty if column in _compared(test.condition)]
         if deciding:
             return f"{quote_name(deciding[0])} is NULL in {every}"
-        none = f"none of the {_counted(asked, 'row')}{met} has {quote(test.condition)}"
+        none = f"none of the {counted(asked, 'row')}{met} has {quote(test.condition)}"
         text = _text_sought(test.condition)
         if text is not None:
             elsewhere = self.measured[test.anywhere]
-            return f"{none}, which {_counted(elsewhere, 'other')} have" if elsewhere else self._why_no_text(*text)
+            return f"{none}, which {counted(elsewhere, 'other')} have" if elsewhere else self._why_no_text(*text)
         ranges = [self._range(test, column) for column in test.columns if self._is_on_a_scale(column)]
         return "; ".join([none, *ranges])
 
@@ -341,12 +341,12 @@ class _Diagnosing:
         values = self.census.values(Attribute(None, column), _VALUES)
         close = _closest(text, [value for value, _ in values])
         if close is not None:
-            return f"{said}; {quote_text(close)} occurs {_counted(dict(values)[close], 'time')}"
+            return f"{said}; {quote_text(close)} occurs {counted(dict(values)[close], 'time')}"
         for other in self._elsewhere(column, text):
             times = self.measured[Measure(HOLDS, other)]
             if times:
                 name = attributes(other)[0].name
-                return f"{said}; the column {quote_name(name)} has it {_counted(times, 'time')}"
+                return f"{said}; the column {quote_name(name)} has it {counted(times, 'time')}"
         frequent = ", ".join(f"{quote_text(value)} ({times:,})" for value, times in values[:5])
         return f"{said}; its most frequent values are {frequent}" if values else f"{said}; it is NULL in all rows"
 
@@ -488,7 +488,7 @@ class _Diagnosing:
             distinct = Measure(DISTINCT, Attribute(None, name))
             values = self.census.take([distinct])[1][distinct]
             return (
-                f"; {quote_name(name)} has about {_counted(values, 'value')} in {_counted(self.totals.events, 'row')}",
+                f"; {quote_name(name)} has about {counted(values, 'value')} in {counted(self.totals.events, 'row')}",
                 query,
             )
         if demand.kind != WINDOW:
@@ -625,19 +625,8 @@ def _closest(text: str, values: Sequence[str]) -> str | None:
     return folded[close[0]] if close else None
 
 
-def _counted(count: int, what: str) -> str:
-    """Returns a number with the name of the things counted.
-
-    Examples
-    --------
-    >>> _counted(1, "row"), _counted(1200, "row")
-    ('1 row', '1,200 rows')
-    """
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
-
-
 def _all(count: int, what: str) -> str:
-    return f"the {what}" if count == 1 else f"all {_counted(count, what)}"
+    return f"the {what}" if count == 1 else f"all {counted(count, what)}"
 
 
 def _compared(predicate: Expr) -> list[Attribute]:

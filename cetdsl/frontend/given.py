@@ -9,6 +9,8 @@ from cetdsl.errors import InvalidNode, check_choice, is_one_of, names_of, shown
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.emission import FINAL
 
+_ALL_TRENDS = "leave it out to get all trends"
+
 
 def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tuple[str, ...]:
     """The exact names of the columns to show."""
@@ -43,7 +45,7 @@ def check_emit(emit: str, what: str, early: str) -> None:
 def whole(name: str, number: int | None) -> int | None:
     """Refuse values that are no number of trends."""
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
-        raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}")
+        raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}", hint=_ALL_TRENDS)
     return None if number is None else _below_limit(name, number)
 
 
@@ -62,5 +64,5 @@ def at_least_one(name: str, number: object, what: str, hint: str | None = None) 
 def _below_limit(name: str, number: int) -> int:
     """Refuse numbers beyond the 32 bits in which Spark counts the rows that it keeps."""
     if number >= 2**31:
-        raise InvalidNode(f"{name} is below 2^31, not {shown(number)}", hint="leave it out to get all trends")
+        raise InvalidNode(f"{name} is below 2^31, not {shown(number)}", hint=_ALL_TRENDS)
     return number

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import attrs
 
-from cetdsl.errors import AmbiguousTruth, InvalidNode, shown
+from cetdsl.errors import AmbiguousTruth, InvalidNode, WindowError, shown
 from cetdsl.explain.notebook import pattern_fragment, query_fragment
 from cetdsl.frontend import sase
 from cetdsl.frontend.terms import Occurrence, Term, is_spark_column, is_special, to_expr
@@ -24,7 +24,16 @@ from cetdsl.pattern.expressions import (
     variables,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
-from cetdsl.pattern.query import AFTER_MATCH, AFTER_MATCH_HINT, AfterMatch, Computed, Query, Returned, Window
+from cetdsl.pattern.query import (
+    AFTER_MATCH,
+    AFTER_MATCH_HINT,
+    AfterMatch,
+    Computed,
+    Query,
+    Returned,
+    Window,
+    check_policy,
+)
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse, unparse_pattern
 
@@ -103,6 +112,7 @@ class _Askable:
         PATTERN SEQ(A, B+)
         MATCHING NEXT
         """
+        check_policy(policy)  # a query without one has None, which is nothing to ask for
         return QueryTerm(attrs.evolve(self._query(), matching=policy))
 
     def after_match(self, skip: str) -> QueryTerm:
@@ -278,7 +288,7 @@ class _Askable:
         >>> seq("view", seq("cart", absent("purchase")).within("1 hour"))
         SEQ(view, SEQ(cart, NOT purchase) WITHIN 1 hour)
         """
-        window = Window(Span.parse(length), None if slide is None else Span.parse(slide))
+        window = Window(Span.parse(length), None if slide is None else _slide(slide))
         return QueryTerm(attrs.evolve(self._query(), window=window))
 
     def max_gap(self, length: object) -> QueryTerm:
@@ -334,6 +344,13 @@ class _Askable:
         items = [Returned(_aggregate(item)) for item in aggregates]
         items += [Returned(_aggregate(item), name) for name, item in named.items()]
         return QueryTerm(attrs.evolve(self._query(), returning=tuple(items)))
+
+
+def _slide(value: object) -> Span:
+    try:
+        return Span.parse(value)
+    except WindowError as error:
+        raise WindowError(f"the slide of windows: {error.message}", hint=error.hint) from None
 
 
 def _predicate(value: object) -> Expr:

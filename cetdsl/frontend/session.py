@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import count
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -27,7 +27,7 @@ from cetdsl.execution.compat import (
 )
 from cetdsl.execution.complete import summary
 from cetdsl.execution.computed import with_computed
-from cetdsl.execution.conditions import refuse_changing_conditions
+from cetdsl.execution.conditions import check_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.layouts import Layout, lay_out, narrowed
@@ -46,7 +46,7 @@ from cetdsl.frontend.extraction import given_extraction, given_road
 from cetdsl.frontend.given import check_count_name, check_emit, check_number, positive, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state
 from cetdsl.frontend.layouts import given_layout
-from cetdsl.frontend.patterns import query_of
+from cetdsl.frontend.patterns import QueryTerm, query_of
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.emission import EAGER, FINAL, UPDATE
@@ -81,6 +81,9 @@ from cetdsl.planning.strategies.detect import detect
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
 from cetdsl.planning.strategies.request import compile_sides, source_of
 from cetdsl.rewrite import rewrite
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 COUNT = Aggregate("count")
 #: Names of answers that are refused for streams, for the messages of errors.
@@ -125,6 +128,120 @@ class PatternFrame:
 
     def _analyse(self, query: Query) -> ResolvedQuery:
         return analyse(query, schema_of(self._df), self._binding, known_functions=function_names())
+
+    def matching(self, policy: str) -> PatternFrame:
+        """Sets the matching policy of the query, as :meth:`~cetdsl.PatternTerm.matching` does.
+
+        Parameters
+        ----------
+        policy : {"any", "next", "strict"}
+            Which events a trend may skip between two that it binds.
+
+        Returns
+        -------
+        PatternFrame
+            The changed query, bound to the same events.
+
+        Raises
+        ------
+        InvalidNode
+            If there is no such policy.
+        ResolutionError
+            If the changed query does not fit the DataFrame.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B"), (3, "B")], "t int, type string")
+        >>> bound = df.pattern("PATTERN SEQ(A, B)", time="t")
+        >>> bound.trends().count(), bound.matching("strict").trends().count()
+        (2, 1)
+        """
+        return self._bound_again(self._term.matching(policy))
+
+    def after_match(self, skip: str) -> PatternFrame:
+        """Sets where the search for the next match begins, as :meth:`~cetdsl.PatternTerm.after_match` does.
+
+        Parameters
+        ----------
+        skip : str
+            ``"past_last"``, ``"next_row"``, ``"to_first(B)"`` or ``"to_last(B)"``.
+
+        Returns
+        -------
+        PatternFrame
+            The changed query, bound to the same events, for :meth:`matches`.
+
+        Raises
+        ------
+        InvalidNode
+            If ``skip`` is none of these, or the query keeps the :meth:`first` match only.
+        ResolutionError
+            If the changed query does not fit the DataFrame.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "B"), (2, "B"), (3, "B")], "t int, type string")
+        >>> bound = df.pattern("PATTERN B+", time="t")
+        >>> bound.matches().count(), bound.after_match("next_row").matches().count()
+        (1, 3)
+        """
+        return self._bound_again(self._term.after_match(skip))
+
+    def first(self) -> PatternFrame:
+        """Keeps the first match only, as :meth:`~cetdsl.PatternTerm.first` does.
+
+        Returns
+        -------
+        PatternFrame
+            The changed query, bound to the same events, for :meth:`matches`.
+
+        Raises
+        ------
+        InvalidNode
+            If the query has a place to go on :meth:`after_match`.
+        ResolutionError
+            If the changed query does not fit the DataFrame.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "A")], "t int, type string")
+        >>> bound = df.pattern("PATTERN A", time="t")
+        >>> bound.matches().count(), bound.first().matches().count()
+        (2, 1)
+        """
+        return self._bound_again(self._term.first())
+
+    def longest(self) -> PatternFrame:
+        """Takes the longest of the matches that begin at an event, as :meth:`~cetdsl.PatternTerm.longest` does.
+
+        Returns
+        -------
+        PatternFrame
+            The changed query, bound to the same events, for :meth:`matches`.
+
+        Raises
+        ------
+        ResolutionError
+            If the changed query does not fit the DataFrame.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
+        >>> bound = df.pattern("PATTERN A OR SEQ(A, B)", time="t")
+        >>> [len(row.trend) for answer in (bound, bound.longest()) for row in answer.matches().collect()]
+        [1, 2]
+        """
+        return self._bound_again(self._term.longest())
+
+    @property
+    def _term(self) -> QueryTerm:
+        return QueryTerm(self._asked)
+
+    def _bound_again(self, changed: QueryTerm) -> PatternFrame:
+        """Binds a query, with the same events and computed groups, to the same DataFrame."""
+        bound = PatternFrame(self._df, changed.node, self._binding)
+        bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
+        return bound
 
     def count_trends(self, name: str = "count", number: str = "decimal", *, emit: str = FINAL) -> DataFrame:
         """Counts the trends of each group and window.
@@ -424,8 +541,8 @@ class PatternFrame:
         arrived = next(name for n in count() if (name := f"arrived_{n}") not in known)
         asked = PatternFrame(self._df.withColumn(arrived, current_timestamp()), self._query, self._binding)
         decision = asked._decide_trends(limit, (*columns, arrived), detection, EAGER)
-        listed = just_ended(run(asked._df, decision.plan), arrived)
-        return listed.withColumn("trend", narrowed(columns))
+        ended = run(asked._df, decision.plan, lambda trends: just_ended(trends, arrived))
+        return ended.withColumn("trend", narrowed(columns))
 
     def _layout(self, form: str, times: bool, columns: Sequence[str] | None) -> Layout:
         """Checks and returns the shape in which trends are requested."""
@@ -743,7 +860,7 @@ class PatternFrame:
             If ``n`` or ``seed`` is no whole number, there is no such completeness, algorithm or layout, ``per_group``
             is no bool, or the layout would have two columns of one name.
         StreamingNotSupported
-            If a stream is asked for a sample without ``per_group=True``, or with it where windows do not slide.
+            If a stream is asked for a sample without ``per_group=True``.
 
         Examples
         --------
@@ -752,7 +869,7 @@ class PatternFrame:
         >>> rising.sample_trends(5, seed=1).count()
         5
         """
-        if not _is_of_each(per_group):
+        if not _truth("per_group", per_group, "True gives k of each group"):
             refuse_streaming(self._df, "a sample of all of its trends", _OF_EACH)
         size, shape = positive("n", n), self._layout(layout, times, columns)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
@@ -815,7 +932,7 @@ class PatternFrame:
             If trends cannot be ordered by such a term, ``k`` is no whole number from 1 up, there is no such
             completeness or layout, ``per_group`` is no bool, or the layout would have two columns of one name.
         StreamingNotSupported
-            If a stream is asked without ``per_group=True``, or with it where windows do not slide.
+            If a stream is asked without ``per_group=True``.
 
         Examples
         --------
@@ -853,7 +970,7 @@ class PatternFrame:
         +----+---+---+---+
         <BLANKLINE>
         """
-        if not _is_of_each(per_group):
+        if not _truth("per_group", per_group, "True gives k of each group"):
             refuse_streaming(self._df, "the heaviest of all of its trends", _OF_EACH)
         size, shape, weight = positive("k", k), self._layout(layout, times, columns), self._weight(by)
         request = self._complete(completeness, columns=shape.needed, complete=complete)
@@ -927,7 +1044,8 @@ class PatternFrame:
         refuse_streaming(self._df, _SURVEY)
         extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
         request = self._complete(completeness, extraction)
-        return run(self._df, plan_complete(SurveyRequest(request, measure)).plan)
+        measured = _truth("measure", measure, "True finds all trends and drops them, which may take long")
+        return run(self._df, plan_complete(SurveyRequest(request, measured)).plan)
 
     def _complete(
         self,
@@ -1018,6 +1136,41 @@ class PatternFrame:
         if algorithm == "auto" and not plan.compiled.negations:
             plan = attrs.evolve(plan, joined=exceeded_room(self._df, plan.source, plan.compiled) is not None)
         return EventGraph(self._df, plan, graph_fragment)
+
+    def timeline(self, k: int = 20, *, columns: Sequence[str] | None = None) -> Figure:
+        """Draws trends over time, as :func:`cetdsl.timeline` does; this runs a job at once.
+
+        Parameters
+        ----------
+        k : int
+            The most trends that are drawn: any so many, and no work is done for the rest.
+        columns : sequence of str, optional
+            The columns of each event to show where one points at it; all by default.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+
+        Raises
+        ------
+        MissingDependency
+            If Plotly is not installed: it comes with the extra ``plot``.
+        InvalidNode
+            If ``k`` is no number of trends.
+        StreamingNotSupported
+            If the events are those of a stream.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
+        >>> figure = df.pattern("PATTERN SEQ(A, B)", time="t").timeline()
+        >>> [(trace.name, trace.x) for trace in figure.data if trace.mode == "markers"]
+        [('A', (1,)), ('B', (2,))]
+        """
+        # Imported here, as that module is one about bound queries, and imports this one.
+        from cetdsl.frontend.timeline import timeline
+
+        return timeline(self, k, columns=columns)
 
     def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:
         """Finds why the query has no trend: variables without events, and demands that rule out all trends.
@@ -1156,6 +1309,11 @@ class PatternFrame:
         of_trends = plan != "auto" or statistics is not None or adaptation is not None or emit == EAGER
         if stage == "physical" and of_trends:
             stage = "trends"
+        # Whatever the stage, an argument has one of its values.
+        check_number(number)
+        check_choice("completeness", completeness, (MAXIMAL, ENDS))
+        of_complete = "auto" if of_trends or stage == "trends" else algorithm
+        given_extraction(of_complete, memory_limit, optimizer, cost_model, anchors)
         if measured:
             refuse_streaming(self._df, _MEASURED)
         begin = perf_counter()
@@ -1229,18 +1387,21 @@ def computed_by(query: Query, df: DataFrame) -> tuple[Computed, ...]:
     return resolve_computed(query, schema_of(df), known_functions=function_names()) if query.computed else ()
 
 
-def spark_columns(query: Query) -> list[Column]:
-    """Returns the conditions of events that are given as Spark columns."""
-    conditions = [event.condition for event in events(query.pattern) if event.condition is not None]
-    nodes = (node for condition in conditions for node in condition.walk() if isinstance(node, SparkColumn))
-    return [node.column for node in dict.fromkeys(nodes)]
+def spark_conditions(query: Query) -> list[tuple[str, Column]]:
+    """Returns the conditions of events that are given as Spark columns, each once, with a description for errors."""
+    named: dict[SparkColumn, str] = {}
+    for event in events(query.pattern):
+        for node in event.condition.walk() if event.condition is not None else ():
+            if isinstance(node, SparkColumn):
+                named.setdefault(node, event.variable)
+    return [(f"the condition of {variable!r}", node.column) for node, variable in named.items()]
 
 
-def _is_of_each(per_group: bool) -> bool:
-    """Returns ``per_group``; raises InvalidNode unless it is a bool."""
-    if not isinstance(per_group, bool):
-        raise InvalidNode(f"per_group is True or False, not {shown(per_group)}", hint="True gives k of each group")
-    return per_group
+def _truth(name: str, value: bool, hint: str) -> bool:
+    """Returns the value of an argument; raises InvalidNode unless it is a bool."""
+    if not isinstance(value, bool):
+        raise InvalidNode(f"{name} is True or False, not {shown(value)}", hint=hint)
+    return value
 
 
 def _aggregate_node(name: str, value: object) -> Aggregate:
@@ -1334,6 +1495,6 @@ def pattern(
     binding = Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), tuple(computed), kept)
     bound = PatternFrame(df, node, binding)
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
-    refuse_changing_conditions(df, spark_columns(bound.query))
+    check_conditions(df, spark_conditions(bound.query))
     require_worker_python(df.sparkSession)
     return bound

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from cetdsl.errors import CetdslError, InvalidNode, shown
+from cetdsl.errors import CetdslError, InvalidNode, UnsupportedQuery, shown
+from cetdsl.execution.compat import as_session, own_errors
 from cetdsl.frontend.match_recognize import match_recognize
-from cetdsl.rows.query import FoundClause, Pieces, clauses_of, table_query
+from cetdsl.frontend.sql_errors import error_of_query
+from cetdsl.rows.query import FoundClause, Pieces, clauses_of, kept_query, table_query
 
 
 def sql(text: str, spark: SparkSession) -> DataFrame:
@@ -30,9 +34,12 @@ def sql(text: str, spark: SparkSession) -> DataFrame:
     Raises
     ------
     ParseError
-        If a clause is malformed; the place is that in the whole text.
+        If a clause or the rest of the query is malformed; the place is that in the whole text.
     ResolutionError
-        If a clause does not fit its table.
+        If a clause does not fit its table, Spark cannot resolve the rest of the query, or keeps it for later, as CREATE
+        VIEW does.
+    InvalidNode
+        If the query is no text, or there is no session.
 
     Examples
     --------
@@ -54,15 +61,42 @@ def sql(text: str, spark: SparkSession) -> DataFrame:
     +-------+---+
     <BLANKLINE>
     """
-    text = _text_of(text)
-    pieces, answers = Pieces(text), dict[str, DataFrame]()
-    for found in clauses_of(text):
-        table = _run(spark, table_query(pieces, found), answers)
+    text, spark = _text_of(text), as_session(spark)
+    clauses, pieces, answers = clauses_of(text), Pieces(text), dict[str, DataFrame]()
+    if clauses:
+        _refuse_kept(text)
+    for found in clauses:
+        with _errors_of_spark(text, None, found.table):
+            table = _run(spark, table_query(pieces, found), answers)
         # A word of which no text can know.
         name = f"match_{uuid4().hex}"
         answers[name] = _matches(table, text, found)
         pieces.replace(found.table[0], found.end, name)
-    return _run(spark, pieces.text(), answers)
+    with _errors_of_spark(text, pieces, (0, len(text))):
+        return _run(spark, pieces.text(), answers)
+
+
+def _refuse_kept(text: str) -> None:
+    """Raises for a statement such as CREATE VIEW, whose query Spark runs when the answers are gone."""
+    span = kept_query(text)
+    if span is not None:
+        raise UnsupportedQuery(
+            "Spark keeps the query of this statement to run it later, and knows the answer of MATCH_RECOGNIZE in one"
+            " statement only",
+            hint='write cet.sql("SELECT ...", spark).createOrReplaceTempView("vw"), or CREATE TABLE name AS SELECT ...',
+            span=span,
+            text=text,
+        )
+
+
+@contextmanager
+def _errors_of_spark(text: str, pieces: Pieces | None, within: tuple[int, int]) -> Iterator[None]:
+    """Turns what Spark says of a query into errors that speak of the user's text."""
+    try:
+        with own_errors():
+            yield
+    except AnalysisException as error:
+        raise error_of_query(error, text, pieces, within) from error
 
 
 def _matches(table: DataFrame, text: str, found: FoundClause) -> DataFrame:
@@ -80,13 +114,14 @@ def _matches(table: DataFrame, text: str, found: FoundClause) -> DataFrame:
 def _run(spark: SparkSession, query: str, answers: Mapping[str, DataFrame]) -> DataFrame:
     """Has Spark run a query that refers to answers by their names."""
     used: dict[str, Any] = {name: answer for name, answer in answers.items() if name in query}
-    if not used:
-        return spark.sql(query)
-    query = query.replace("{", "{{").replace("}", "}}")
-    for name in used:
-        query = query.replace(name, f"{{{name}}}")
+    if used:
+        query = query.replace("{", "{{").replace("}", "}}")
+        for name in used:
+            query = query.replace(name, f"{{{name}}}")
     # PySpark lets Spark know them for this query alone, also on Connect.
-    return spark.sql(query, **used)
+    answer = spark.sql(query, **used)
+    _ = answer.schema  # Connect resolves nothing before it is asked
+    return answer
 
 
 def _text_of(text: object) -> str:

@@ -14,6 +14,7 @@ from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn
 
 from cetdsl.errors import CetdslError, InvalidNode, shown
+from cetdsl.execution.compat import as_session
 from cetdsl.execution.python import require_worker_python
 from cetdsl.pattern.text import in_backquotes
 
@@ -36,7 +37,7 @@ def register(spark: SparkSession, name: str = "cet") -> None:
     Raises
     ------
     InvalidNode
-        If the name is no plain word.
+        If the name is no plain word, or there is no session.
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python, without what cetdsl needs.
 
@@ -65,6 +66,7 @@ def register(spark: SparkSession, name: str = "cet") -> None:
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise InvalidNode(f"{shown(name)} is no name of a function", hint='write cet.register(spark, "cet")')
+    spark = as_session(spark)
     require_worker_python(spark)
     spark.udtf.register(name, udtf(MatchTable))  # type: ignore[arg-type]
 

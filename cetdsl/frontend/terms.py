@@ -6,11 +6,12 @@ import builtins
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
-from cetdsl.errors import AmbiguousTruth, InvalidNode, shown
+from cetdsl.analysis.functions import ROW_FUNCTIONS
+from cetdsl.errors import AmbiguousTruth, InvalidNode, UnknownAttribute, shown
 from cetdsl.pattern.expressions import Aggregate, Attribute, Call, Expr, Length, Literal, Role, Unary, joined
 from cetdsl.pattern.nodes import Event
 from cetdsl.pattern.text import unparse_expression
@@ -37,6 +38,9 @@ __all__ = [
     "var_pop",
     "variance",
 ]
+
+#: The methods of Spark columns that terms have under another name.
+_METHODS_OF_COLUMNS = {"isNull": "is_null()", "isNotNull": "is_not_null()"}
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -147,6 +151,41 @@ class Term:
     def __invert__(self) -> Term:
         return Term(Unary("not", self.node))
 
+    if not TYPE_CHECKING:  # or type checkers would take any name for one of a term
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # Copying, pickling and notebooks ask by such names, also for the slot while it is not filled.
+            if name.startswith("_") or name == "node":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise UnknownAttribute(f"the term {self!r} has no attribute {shown(name)}", hint=_instead_of(self, name))
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise InvalidNode(f"the term {self!r} has no parts, such as {shown(key)}", hint=_instead_of_part(self, key))
+
+    # Without this, Python would take __getitem__ for an endless iteration.
+    __iter__ = None
+
+    def __pow__(self, other: object) -> NoReturn:
+        self._refuse("**", f"cet.fn.pow({self!r}, {shown(other)})")
+
+    def __rpow__(self, other: object) -> NoReturn:
+        self._refuse("**", f"cet.fn.pow({shown(other)}, {self!r})")
+
+    def __floordiv__(self, other: object) -> NoReturn:
+        self._refuse("//", f"cet.fn.floor({self!r} / {shown(other)})")
+
+    def __rfloordiv__(self, other: object) -> NoReturn:
+        self._refuse("//", f"cet.fn.floor({shown(other)} / {self!r})")
+
+    def __pos__(self) -> NoReturn:
+        self._refuse("+ before a single value", f"{self!r}, and + before an event variable, +B, to repeat it")
+
+    def __round__(self, digits: object = None) -> NoReturn:
+        self._refuse("round", f"cet.fn.round({self!r}{'' if digits is None else f', {shown(digits)}'})")
+
+    def _refuse(self, operator: str, instead: str) -> NoReturn:
+        raise InvalidNode(f"terms have no operator {operator}", hint=f"write {instead}")
+
     def is_null(self) -> Term:
         """Whether the value is NULL.
 
@@ -204,6 +243,27 @@ class Term:
         b.name LIKE 'A%'
         """
         return Term(Call("like", (self.node, to_expr(pattern))))
+
+
+def _instead_of(term: Term, name: str) -> str:
+    """Returns what is written for an attribute that terms do not have."""
+    if name in ("cast", "astype"):
+        return f"a cast is a function by the name of its type: cet.fn.int({term!r}), cet.fn.date({term!r})"
+    if name in _METHODS_OF_COLUMNS:
+        return f"write {term!r}.{_METHODS_OF_COLUMNS[name]}"
+    field = _instead_of_part(term, name)
+    if any(name.lower() in group for group in ROW_FUNCTIONS.values()):
+        return f"a function stands before what it is called with: cet.fn.{name}({term!r}); {field}"
+    return field
+
+
+def _instead_of_part(term: Term, key: object) -> str:
+    """Returns what is written for a field of a struct, or for an entry of a map or an array."""
+    if not isinstance(key, str):
+        return f"an entry of an array or a map is cet.fn.element_at({term!r}, ...), and arrays count from 1"
+    of = term.node.name if isinstance(term.node, Attribute) else "st"
+    column = f"df.withColumn({key!r}, F.col({f'{of}.{key}'!r}))"
+    return f"a field of a struct is made a column of the DataFrame first, {column}"
 
 
 def to_expr(value: object) -> Expr:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pyspark.sql import DataFrame, SparkSession
 
 from cetdsl.errors import InvalidNode
+from cetdsl.execution.compat import as_session
 from cetdsl.frontend.match_recognize import match_recognize
 from cetdsl.frontend.session import pattern
 from cetdsl.frontend.workload import patterns
@@ -40,14 +41,14 @@ def warm_up(spark: SparkSession | None = None) -> dict[str, float]:
     Raises
     ------
     InvalidNode
-        If there is no active session.
+        If there is no active session, or ``spark`` is none.
 
     Examples
     --------
     >>> sorted(cet.warm_up())  # doctest: +SKIP
     ['aggregates', 'complete trends', 'matches of rows', 'trends', 'workloads']
     """
-    session = SparkSession.getActiveSession() if spark is None else spark
+    session = SparkSession.getActiveSession() if spark is None else as_session(spark)
     if session is None:
         raise InvalidNode(
             "there is no active Spark session to warm up", hint="begin with spark = SparkSession.builder.getOrCreate()"

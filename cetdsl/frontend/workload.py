@@ -34,7 +34,7 @@ from cetdsl.execution.compat import (
     watermarks_of,
 )
 from cetdsl.execution.computed import with_computed
-from cetdsl.execution.conditions import refuse_changing_conditions
+from cetdsl.execution.conditions import check_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.trends_together import TrendsOfAll, measured_work, plain_text_column, trends_of_all
@@ -47,7 +47,7 @@ from cetdsl.frontend import sase
 from cetdsl.frontend.given import check_emit, check_number, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state, kept_columns
 from cetdsl.frontend.patterns import constants, query_of
-from cetdsl.frontend.session import computed_by, spark_columns
+from cetdsl.frontend.session import computed_by, spark_conditions
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.ir.emission import EAGER, FINAL, UPDATE
 from cetdsl.ir.operators import AnswerTogether, ListTogether
@@ -730,7 +730,7 @@ def _bound(named: Mapping[str, Query], df: DataFrame, binding: Binding, how: Sha
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
         try:
-            refuse_changing_conditions(df, spark_columns(query))
+            check_conditions(df, spark_conditions(query))
         except CetdslError as error:
             raise of_query(name, error) from None
     require_worker_python(df.sparkSession)
@@ -789,10 +789,11 @@ def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, querie
     return Sharing(mode, dict(deviations), cost_model)
 
 
-def named_queries(queries: object, parameters: object = None) -> dict[str, Query]:
+def named_queries(queries: object, parameters: object = None, function: str = "df.patterns") -> dict[str, Query]:
     """Returns the queries of a workload by name; they are given as a mapping or as one text.
 
-    ``parameters`` are the constants of the texts by name; None if the caller has no argument for them.
+    ``parameters`` are the constants of the texts by name; None if the caller has no argument for them. ``function`` is
+    what the user calls.
     """
     values = {} if parameters is None else constants(parameters)
     if isinstance(queries, str):
@@ -800,10 +801,10 @@ def named_queries(queries: object, parameters: object = None) -> dict[str, Query
     if not isinstance(queries, Mapping):
         raise InvalidNode(
             f"the queries of a workload are a dict by name or one text, not {queries.__class__.__name__}",
-            hint='write df.patterns({"q1": query, "q2": "RETURN ... PATTERN ..."})',
+            hint=f'write {function}({{"q1": query, "q2": "RETURN ... PATTERN ..."}})',
         )
     if not queries:
-        raise InvalidNode("the workload has no queries", hint='write df.patterns({"q1": query})')
+        raise InvalidNode("the workload has no queries", hint=f'write {function}({{"q1": query}})')
     found: dict[str, Query] = {}
     for name, query in queries.items():
         if not isinstance(name, str) or not name:

@@ -86,7 +86,7 @@ class Seq(Joined):
 
     def __attrs_post_init__(self) -> None:
         if not self.parts:
-            raise InvalidNode("a sequence needs at least one part")
+            raise InvalidNode("a sequence needs at least one part", hint="write seq(A, B)")
 
 
 @attrs.frozen
@@ -95,7 +95,7 @@ class Or(Joined):
 
     def __attrs_post_init__(self) -> None:
         if not self.parts:
-            raise InvalidNode("an alternative needs at least one part")
+            raise InvalidNode("an alternative needs at least one part", hint="write any_of(A, B)")
         _refuse_not(self.parts, "OR")
 
 
@@ -105,7 +105,7 @@ class And(Joined):
 
     def __attrs_post_init__(self) -> None:
         if len(self.parts) < 2:
-            raise InvalidNode("AND needs at least two parts")
+            raise InvalidNode("AND needs at least two parts", hint="write all_of(A, B)")
         _refuse_not(self.parts, "AND")
 
 
@@ -124,8 +124,9 @@ class Repeat(Pattern):
     def __attrs_post_init__(self) -> None:
         _refuse_not((self.part,), "a repetition")
         if self.at_least < 0 or (self.at_most is not None and self.at_most < max(self.at_least, 1)):
+            times = f"{shown(self.at_least)} " + ("or more" if self.at_most is None else f"to {shown(self.at_most)}")
             raise InvalidNode(
-                f"cannot repeat {shown(self.at_least)} to {shown(self.at_most)} times",
+                f"cannot repeat {times} times",
                 hint="0 <= at_least <= at_most and at_most >= 1",
             )
 

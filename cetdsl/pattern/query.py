@@ -115,10 +115,15 @@ def computed_name(term: Expr) -> str | None:
     return "_".join(words) if any(isinstance(node, Call) for node in term.walk()) else None
 
 
+def check_policy(policy: object) -> None:
+    """Raises InvalidNode unless a value is one of the matching policies."""
+    meaning = "'any' skips any event, 'next' only events that could not be bound, 'strict' none"
+    check_choice("matching policy", policy, POLICIES, meaning)
+
+
 def _check_policy(_: Any, __: Any, policy: Any) -> None:
     if policy is not None:
-        meaning = "'any' skips any event, 'next' only events that could not be bound, 'strict' none"
-        check_choice("matching policy", policy, POLICIES, meaning)
+        check_policy(policy)
 
 
 @attrs.frozen
@@ -129,8 +134,13 @@ class AfterMatch:
     variable: str = attrs.field(default="", validator=check_text)
 
     def __attrs_post_init__(self) -> None:
-        if bool(self.variable) != (self.to in (TO_FIRST, TO_LAST)):
-            raise InvalidNode(f"after_match={self.to!r} with the variable {self.variable!r}", hint=AFTER_MATCH_HINT)
+        if self.to in (TO_FIRST, TO_LAST) and not self.variable:
+            raise InvalidNode(f"the place {self.to!r} to go on at does not name a variable", hint=AFTER_MATCH_HINT)
+        if self.to not in (TO_FIRST, TO_LAST) and self.variable:
+            raise InvalidNode(
+                f"the place {self.to!r} to go on at takes no variable, and has {self.variable!r}",
+                hint=AFTER_MATCH_HINT,
+            )
 
 
 AFTER_MATCH_HINT = "write 'past_last', 'next_row', 'to_first(B)' or 'to_last(B)'"

@@ -75,6 +75,9 @@ def _amount(digits: str) -> int:
     return int(significant or "0")
 
 
+_FORMS = "write '10 minutes', '1 day', '90 s', or a whole number of ticks for an integer time column"
+
+
 @attrs.frozen
 class Span:
     """A length of time: microseconds, ticks of an integer time column, or (refused later) calendar months.
@@ -99,7 +102,7 @@ class Span:
 
     def __attrs_post_init__(self) -> None:
         if self.amount < 1:
-            raise WindowError(f"a window length must be positive, not {shown(self.amount)}")
+            raise WindowError(f"a length of time must be positive, not {shown(self.amount)}", hint=_FORMS)
         if self.amount > _LONGEST[self.unit]:
             raise WindowError(
                 f"a window length of {shown(self.amount)} {self.unit}s is out of range",
@@ -123,13 +126,12 @@ class Span:
             return cls((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds, "microsecond")
         if isinstance(value, int) and not isinstance(value, bool):
             return cls(value, "tick")
-        hint = "write '10 minutes', '1 day', '90 s', or a whole number of ticks for an integer time column"
         if not isinstance(value, str):
-            raise WindowError(f"{value!r} is not a length of time", hint=hint)
+            raise WindowError(f"{value!r} is not a length of time", hint=_FORMS)
         if re.fullmatch(r"\s*[0-9]+\s*", value):
             return cls(_amount(value.strip()), "tick")
         if not re.fullmatch(rf"[\s,]*(?:{_PART}[\s,]*)+", value):
-            raise WindowError(f"{value!r} is not a length of time", hint=hint)
+            raise WindowError(f"{value!r} is not a length of time", hint=_FORMS)
         micros = months = 0
         for digits, word in re.findall(_PART, value):
             amount, length = _amount(digits), microseconds_of(word)
@@ -139,7 +141,7 @@ class Span:
                 micros += amount * length
             else:
                 plurals = [f"{unit}s" for unit in MICROSECONDS]
-                raise WindowError(f"{word!r} is not a unit of time", hint=nearest(word, plurals, hint))
+                raise WindowError(f"{word!r} is not a unit of time", hint=nearest(word, plurals, _FORMS))
         return cls(months, "month") if months else cls(micros, "microsecond")
 
     def __str__(self) -> str:

@@ -18,13 +18,8 @@ from cetdsl.ir.schema import Schema
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, Work, build_automaton, restrict_count
 from cetdsl.pattern.expressions import (
-    HOLDS,
     MIRRORED,
-    Aggregate,
-    Binary,
     Expr,
-    Length,
-    Literal,
     conjuncts,
     strip,
     variables,
@@ -32,6 +27,8 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import NEXT
+from cetdsl.pattern.text import quote
+from cetdsl.planning.count_predicates import count_predicate
 from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
 
@@ -117,16 +114,15 @@ class _Compiler:
 
     def _count(self, predicate: Expr) -> bool:
         """Compiles ``COUNT(b) >= 3`` and ``LENGTH < 5`` into the automaton's states."""
-        found = _count_bound(predicate)
+        found = count_predicate(predicate)
         # Which event could have been bound next is said by the pattern alone, and not by what is counted.
         if found is None or self.matching == NEXT:
             return False
-        variable, op, bound = found
-        limit = int(bound) + 2
-        if not 1 <= limit <= MAX_COUNTED:
+        bound = max(found.bound, -1)  # no count is negative
+        if bound > MAX_COUNTED - 2:
             return False
         try:
-            self.automaton = restrict_count(self.automaton, variable, limit, lambda n: bool(HOLDS[op](n, bound)))
+            self.automaton = restrict_count(self.automaton, found.variable, int(bound) + 2, found.holds)
         except UnsupportedQuery:
             return False
         return True
@@ -226,22 +222,18 @@ class _Compiler:
         return found
 
 
-def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
-    """Returns ``(variable or None for LENGTH, op, bound)`` of a comparison of a count with a constant."""
-    if not isinstance(predicate, Binary) or predicate.op not in MIRRORED:
+def why_finished(compiled: Compiled) -> str | None:
+    """Returns which predicate only a finished trend can be tested for, and why; None if there is none."""
+    if not compiled.residual:
         return None
-    op, left, right = predicate.op, predicate.left, predicate.right
-    if isinstance(left, Literal):
-        op, left, right = MIRRORED[op], right, left
-    if not isinstance(right, Literal) or type(right.value) not in (int, float) or right.value != right.value:
-        return None
-    if abs(right.value) > MAX_COUNTED:
-        return None
-    if isinstance(left, Length):
-        return None, op, right.value
-    if isinstance(left, Aggregate) and left.definition.is_count:
-        return left.variable, op, right.value
-    return None
+    predicate = compiled.residual[0]
+    if shape(predicate) is not PredicateClass.AGGREGATE:
+        why = "relates a pair of events by what does not split into a side for each"
+    elif count_predicate(predicate) is not None:
+        why = "counts, and the states of the automaton cannot count along"
+    else:
+        why = "is about all events of a trend together"
+    return f"a predicate needs the finished trend: {quote(predicate)} {why}"
 
 
 def joint_query(resolved: ResolvedQuery) -> ResolvedQuery:

@@ -34,6 +34,7 @@ FEW_IN_PANES = 3
 FEW_IN_BURSTS = 3
 #: More windows than these hold an event at once where products of panes are faster than to walk with others.
 FEW_WINDOWS = 6
+NEVER_ASKED = "sharing is never asked for"
 
 
 def plan_sharing(
@@ -70,7 +71,11 @@ def plan_sharing(
         reasons |= dict.fromkeys(members)
         sets.append(SharableSet(tuple(members), tuple(members.values()), _pane([queries[name] for name in members])))
     walking = _Walking(queries, plans, slow, reasons)
-    abreast = walking.sets(sets if ours else []) if mode != "never" else ()
+    abreast = walking.sets(sets if ours else [])
+    if mode == "never":
+        # Of queries that would walk together it is told why they do not.
+        reasons |= dict.fromkeys((name for one in abreast for name in one.queries), NEVER_ASKED)
+        abreast = ()
     together = {name for one in abreast for name in one.queries}
     sets = [one for one in sets if not together & set(one.queries)]
     reasons |= dict.fromkeys(together)

@@ -17,6 +17,8 @@ def sweep_pivot(compiled: Compiled, windows: str) -> int | str:
     pairs = (*compiled.pairs, *(pair for negation in compiled.negations for pair in negation.correlated))
     if not pairs:
         return "no predicate relates events that are no neighbours"
+    if not compiled.machine.variables:
+        return "no trend has as many events as its counts ask for"
     if not all(map(_is_of_events, compiled.negations)):
         return "a NOT of more than one event"
     if len(compiled.machine.variables) + _guarded(compiled.machine) > MAX_PANES_STATES:

@@ -52,7 +52,9 @@ class MeasureReader(ExpressionReader):
             begin, end = inner[0]
         value, name = self._inner(begin, end, call, move)
         moved = move if value is None else 0
-        return self.scope.slot(Wanted(ROW, self._members(name), running, value, first, offset, move=moved)), behind
+        span = (self.tokens[place].start, self.tokens[behind - 1].end)
+        wanted = Wanted(ROW, self._members(name), running, value, first, offset, move=moved, span=span)
+        return self.scope.slot(wanted), behind
 
     def _aggregate(self, place: int, running: bool) -> tuple[str, int]:
         found = self._aggregated(place)

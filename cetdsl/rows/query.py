@@ -16,6 +16,9 @@ from cetdsl.rows.tokens import Kind, tokens_of
 #: What stands before a table, where no parenthesis does.
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "LATERAL")
 
+#: The statements that may keep a query, and what it is kept as; CACHE TABLE makes a view, too.
+_MAY_KEEP, _KEPT = ("CREATE", "ALTER", "CACHE"), ("VIEW", "FUNCTION")
+
 
 @attrs.frozen
 class FoundClause:
@@ -65,6 +68,23 @@ def clauses_of(text: str) -> list[FoundClause]:
     return list(_Query(text).clauses())
 
 
+def kept_query(text: str) -> tuple[int, int] | None:
+    """Returns where a statement says that Spark keeps its query, to run it later; None if it runs at once.
+
+    Examples
+    --------
+    >>> text = "CREATE OR REPLACE TEMP VIEW v AS SELECT 1"
+    >>> text[slice(*kept_query(text))], kept_query("CREATE TABLE view AS SELECT 1")
+    ('CREATE OR REPLACE TEMP VIEW', None)
+    """
+    tokens = tokens_of(text)
+    first = tokens[0].upper if tokens else ""
+    kinds = [token for token in tokens if token.upper in ("TABLE", *_KEPT)] if first in _MAY_KEEP else []
+    if not kinds or not (first == "CACHE" or kinds[0].upper in _KEPT):
+        return None
+    return tokens[0].start, kinds[0].end
+
+
 class Pieces:
     """The text of a query in which parts are replaced by names."""
 
@@ -76,6 +96,17 @@ class Pieces:
         """Puts a name in the place of a part, and of all that was replaced within it."""
         self._names = {span: known for span, known in self._names.items() if not begin <= span[0] < end}
         self._names[begin, end] = name
+
+    def place(self, offset: int, width: int) -> int:
+        """Returns the offset in the original text of one in the text where each name takes ``width`` characters."""
+        longer = 0
+        for start, stop in sorted(self._names):
+            if offset < start + longer:
+                break
+            if offset < start + longer + width:
+                return start
+            longer += width - (stop - start)
+        return offset - longer
 
     def text(self, begin: int = 0, end: int | None = None) -> str:
         """A part of the text with the names in it."""

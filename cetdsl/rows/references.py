@@ -21,6 +21,7 @@ from cetdsl.rows.tokens import Kind, Token
 from cetdsl.rows.words import (
     AGGREGATES,
     COUNTED_EVERYWHERE,
+    GENERATORS,
     LOGICAL,
     NAVIGATION,
     OTHER_AGGREGATES,
@@ -99,9 +100,7 @@ class ExpressionReader:
         if token.kind is Kind.WORD and behind == "(":
             if word in NAVIGATION:
                 return self.call(place)
-            if word in OTHER_AGGREGATES:
-                hint = "write a function of ARRAY_AGG(...) for it, such as array_distinct or aggregate"
-                self._fail(f"the aggregate {token.text} is not known of rows of a match", hint, token, UnsupportedQuery)
+            self._refuse_function(token)
             return token.text, place + 1
         name = Name(token.name, token.span)
         if behind == "." and place + 2 < end and token.name.lower() in self.scope.groups:
@@ -122,6 +121,15 @@ class ExpressionReader:
             self.scope.column_number(name)
         self.unknown.append(token)
         return token.text, place + 1
+
+    def _refuse_function(self, token: Token) -> None:
+        """Raises if a function that is called gives more or less than one value for each match."""
+        if token.upper in OTHER_AGGREGATES:
+            hint = "write a function of ARRAY_AGG(...) for it, such as array_distinct or aggregate"
+            self._fail(f"the aggregate {token.text} is not known of rows of a match", hint, token, UnsupportedQuery)
+        if token.upper in GENERATORS:
+            message = f"{token.text} gives any number of rows for one, and a clause takes one value"
+            self._fail(message, GENERATORS[token.upper], token, UnsupportedQuery)
 
     def _is_syntax(self, place: int, end: int) -> bool:
         """Whether a word is part of Spark's syntax here, and no name of a column."""

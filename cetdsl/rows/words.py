@@ -20,6 +20,16 @@ OTHER_AGGREGATES = frozenset(
     REGR_R2 REGR_SLOPE REGR_SXX REGR_SXY REGR_SYY SCHEMA_OF_JSON_AGG SKEWNESS SOME STD STDDEV STDDEV_POP STDDEV_SAMP
     STRING_AGG TRY_AVG TRY_SUM VAR_POP VAR_SAMP VARIANCE""".split()  # noqa: SIM905 - a list would take a page
 )
+#: Spark's functions that give any number of rows for one, and what to write in place of each: with them an answer would
+#: have a match several times, or not at all.
+GENERATORS = {
+    **dict.fromkeys(
+        """EXPLODE EXPLODE_OUTER INLINE INLINE_OUTER JSON_TUPLE POSEXPLODE POSEXPLODE_OUTER STACK VARIANT_EXPLODE
+        VARIANT_EXPLODE_OUTER""".split(),  # noqa: SIM905 - a list would take a page
+        "name the array, or ARRAY_AGG(...), in MEASURES, explode the answer; in DEFINE write exists(array, x -> ...)",
+    ),
+    **dict.fromkeys(("WINDOW", "SESSION_WINDOW"), "write date_trunc('hour', ...), or take windows of the answer"),
+}
 #: Words that are part of an expression even if a column is called so; in backquotes they are the column.
 SYNTAX = frozenset(
     """ALL AND ANY AS ASC BETWEEN BOTH CASE CAST COLLATE CROSS CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER DESC DISTINCT

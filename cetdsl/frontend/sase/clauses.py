@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -10,8 +11,8 @@ import pyparsing as pp
 
 from cetdsl.aggregates.functions import SPELLINGS
 from cetdsl.frontend.sase.terms import Equivalence, of_columns, refuse_bare
-from cetdsl.frontend.sase.tokens import checked, error_at, skip_blanks
-from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, conjuncts, transform
+from cetdsl.frontend.sase.tokens import checked, error_at, is_no_event, skip_blanks, tokens_before, tokens_from
+from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, attributes, conjuncts, transform
 from cetdsl.pattern.nodes import Not, Pattern, events
 from cetdsl.pattern.query import AfterMatch, Computed, Query, Returned, Selection, Window, computed_name
 from cetdsl.pattern.spans import Span
@@ -26,6 +27,7 @@ class Clause:
     at: int
 
 
+FIELDS = "a column is one name: make a field of a struct a column of the DataFrame before asking"
 LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
 
 
@@ -53,12 +55,22 @@ def group_of(text: str, at: int, tokens: pp.ParseResults) -> str | Computed:
     if isinstance(term, Attribute) and not given:
         if term.variable is None:
             return term.name
-        raise error_at(text, at, "GROUP BY takes columns without an event", f"write GROUP BY {term.name}")
+        of_struct = is_no_event(term.variable, tokens_before(text, at)) or _goes_on_by_dot(text, at)
+        hint = FIELDS if of_struct else f"write GROUP BY {term.name}"
+        raise error_at(text, at, "GROUP BY takes columns without an event", hint)
+    for node in attributes(term):
+        if node.variable is not None and is_no_event(node.variable, tokens_before(text, at)):
+            raise error_at(text, at, f"the pattern has no event {node.variable!r}, and a group names none", FIELDS)
     name = given[0] if given else computed_name(term)
     computed = checked(text, at, Computed, name or "group", term)
     if name is None:
         raise error_at(text, at, "a group that is computed needs a name", "give it one with AS: ... AS bucket")
     return computed
+
+
+def _goes_on_by_dot(text: str, at: int) -> bool:
+    """Whether another dot stands behind the column of an event at a place, as in ``A.st.a``."""
+    return [found.group() for found in islice(tokens_from(text, at), 4)][3:] == ["."]
 
 
 def length(text: str, at: int, tokens: pp.ParseResults) -> Span:

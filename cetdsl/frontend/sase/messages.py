@@ -6,8 +6,17 @@ import re
 
 from cetdsl.analysis.functions import CAST_HINT, CONDITIONAL_HINT
 from cetdsl.errors import ParseError, nearest
-from cetdsl.frontend.sase.clauses import LENGTHS
-from cetdsl.frontend.sase.tokens import CLOSING, PARAMETER, error_at, skip_blanks, token_at, tokens_from
+from cetdsl.frontend.sase.clauses import FIELDS, LENGTHS
+from cetdsl.frontend.sase.tokens import (
+    CLOSING,
+    PARAMETER,
+    error_at,
+    is_no_event,
+    skip_blanks,
+    token_at,
+    tokens_before,
+    tokens_from,
+)
 from cetdsl.pattern.intervals import HINT as INTERVALS
 from cetdsl.pattern.text import ANY_NAME, NEIGHBOURS, RESERVED
 
@@ -31,7 +40,7 @@ _ELSEWHERE_IN_TERMS = {
     "ILIKE": "write ilike(b.x, 'a%')",
     "ESCAPE": "write like(b.x, 'a!%', '!')",
     "DIV": "write floor(b.x / 2)",
-    ".": "a column is one name: make a field of a struct a column of the DataFrame before asking",
+    ".": FIELDS,
     "[": "write element_at(b.x, 'key') for an entry of a map or an array",
     "NULL": "write IS NULL or IS NOT NULL",
 }
@@ -50,7 +59,7 @@ def explain_failure(text: str, at: int, expected: str) -> ParseError:
     broken = _unclosed(text, at)
     if broken is not None:
         return broken
-    before = [found.group() for found in tokens_from(text) if found.start() < at]
+    before = tokens_before(text, at)
     previous = before[-1] if before else ""
     found = token_at(text, at)
     message, hint = _wording(expected, previous, found, before)
@@ -144,8 +153,10 @@ def _after_is(found: str, *, negated: bool) -> str:
 
 
 def _not_closed(sign: str, found: str, before: list[str]) -> str:
+    if found == "." and _follows_column(before):
+        return FIELDS
     if found == "." and sign == "]":
-        return "a list in brackets holds columns alone: [company]"
+        return FIELDS if is_no_event(before[-1], before[:-1]) else "a list in brackets holds columns alone: [company]"
     if found == "." and len(before) > 2 and before[-3].upper() in NEIGHBOURS:
         return f"the column stands behind: {before[-3]}({before[-1]}).price"
     if found.upper() == "AS":
@@ -153,6 +164,11 @@ def _not_closed(sign: str, found: str, before: list[str]) -> str:
     if found.upper() == "FROM":
         return "a part of a time is a function: hour(b.ts), month(b.ts)"
     return "separate the parts with commas, or close the list"
+
+
+def _follows_column(before: list[str]) -> bool:
+    """Whether a dot stands behind the column of an event, as the second one in ``A.st.a``."""
+    return before[-2:-1] == ["."] and re.fullmatch(ANY_NAME, before[-1]) is not None
 
 
 def _missing_pattern(word: str, found: str, before: list[str]) -> str:
@@ -201,7 +217,9 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
         return f"cannot read {found!r} here", f"write {word} BY {found}"
     keys = [token.upper().removesuffix("BY") for token in before if token.upper() in ("PARTITION", "GROUP", "GROUPBY")]
     if found == "." and keys:
-        return f"{keys[-1]} BY takes columns without an event", f"write {keys[-1]} BY sector"
+        of_struct = _follows_column(before) or is_no_event(before[-1], before[:-1])
+        hint = FIELDS if of_struct else f"write {keys[-1]} BY sector"
+        return f"{keys[-1]} BY takes columns without an event", hint
     if found == "(" and keys and keys[-1] == "PARTITION":
         return "PARTITION BY takes columns alone", "compute it as a column of the DataFrame first, or GROUP BY it"
     if keys and re.fullmatch(ANY_NAME, found):

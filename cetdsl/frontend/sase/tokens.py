@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pyparsing as pp
@@ -45,6 +46,23 @@ def tokens_from(text: str, begin: int = 0) -> Iterable[re.Match[str]]:
     while found := _TOKEN.match(text, at):
         yield found
         at = skip_blanks(text, found.end())
+
+
+def tokens_before(text: str, at: int) -> list[str]:
+    """Returns the tokens of a text that begin before a place."""
+    return [found.group() for found in tokens_from(text) if found.start() < at]
+
+
+def is_no_event(name: str, before: list[str]) -> bool:
+    """Whether a name before a dot is certainly no event: the pattern stands in the tokens before it, without the name.
+
+    Examples
+    --------
+    >>> is_no_event("st", ["PATTERN", "A", "GROUP", "BY"]), is_no_event("A", ["PATTERN", "A", "GROUP", "BY"])
+    (True, False)
+    """
+    alone = {token for token, behind in pairwise([*before, ""]) if behind != "."}
+    return "PATTERN" in map(str.upper, before) and name not in alone and f"`{name}`" not in alone
 
 
 def error_at(text: str, at: int, message: str, hint: str | None = None) -> ParseError:

@@ -10,6 +10,7 @@ from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.shadows import FOLLOWED, REDUCED, STATES
+from cetdsl.ir.transitions import transitions_of
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import Expr
 
@@ -66,7 +67,7 @@ class BuildGraph(Unary):
         return (EventsInOrder(self.spec, self.values, self.columns, shared=self.balanced, settled=self.settled),)
 
     def steps(self) -> tuple[Step, ...]:
-        details = ["attribute ranges for predicates that order or equate values", "without events that lie on no trend"]
+        details = [*self._edges, "without events that lie on no trend"]
         shadows = self.spec.query.shadows
         if shadows is not None:
             details.append(_SHADOWS[shadows.kind if self.spec.query.completeness != ALL else ALL])
@@ -77,6 +78,16 @@ class BuildGraph(Unary):
         if self._has_firsts:
             details.insert(0, "for each event that a trend may begin with, of the events within the span")
         return (Step("kernel: build the graph", tuple(details)),)
+
+    @property
+    def _edges(self) -> tuple[str, ...]:
+        """Describes how the edges are found."""
+        transitions = transitions_of(self.compiled.machine)
+        ranges = "attribute ranges for predicates that order or equate values"
+        lines = [ranges if any(transition.index for transition in transitions) else "ranges of time"]
+        for transition in transitions:
+            lines += words.tested(self.compiled, transition.edge, transition.rest)
+        return tuple(dict.fromkeys(lines))
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.ALONG_EDGES,)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import attrs
 
+from cetdsl.errors import counted
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
@@ -83,15 +84,14 @@ class DetectTogether(Unary):
 
     @property
     def _queries_in_words(self) -> str:
-        count = len(self.members)
-        return "1 query" if count == 1 else f"{count:,} queries"
+        return counted(len(self.members), "query", "queries")
 
     def _details(self, of_shared: str) -> tuple[str, ...]:
         """Describes the parts of the queries; ``of_shared`` describes those of sub-patterns."""
         shared = sum(vertex.query < 0 for vertex in self.vertices)
         lines = []
         if shared:
-            lines.append(f"{'1 sub-pattern' if shared == 1 else f'{shared:,} sub-patterns'}, {of_shared}")
+            lines.append(f"{counted(shared, 'sub-pattern')}, {of_shared}")
         if self.apart:
             lines.append(f"{words.some(self.apart)} made of single events")
         if self.walked:

@@ -55,9 +55,7 @@ class JoinPaths(Unary):
                 if (kind := self._unranged(comparison))
                 for order in (words.compared(self.compiled, comparison, earlier, later),)
             ]
-            tests = [words.compared(self.compiled, comparison, earlier, later) for comparison in unindexed]
-            tests += [words.pair_of_rows(self.compiled.lists[n], earlier, later) for n in edge.listed]
-            lines += [f"tested for each two events that meet: {test}" for test in tests]
+            lines += words.tested(self.compiled, edge, unindexed)
         return "join events to the graph", tuple(dict.fromkeys(lines))
 
     def _unranged(self, order: Comparison) -> str | None:

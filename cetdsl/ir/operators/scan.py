@@ -11,7 +11,7 @@ from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Step
 from cetdsl.ir.operators.words import amount_of_time
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SPAN, WHOLE, has_windows, overlap, overlaps
+from cetdsl.ir.windowing import SPAN, WHOLE, has_windows, needed_by_bucket, overlap, overlaps
 from cetdsl.pattern.expressions import strip
 from cetdsl.pattern.query import STRICT
 from cetdsl.pattern.text import quote, quote_name
@@ -51,6 +51,8 @@ class Scan(Operator):
         source, windowing = self.source, self.source.windowing
         if windowing.kind == WHOLE:
             return (("windows", "none: the events of a key all together"),)
+        if source.is_stream and source.state.whole:
+            return _of_all_queries(source)
         length = amount_of_time(source, windowing.length)
         if windowing.kind == SPAN:
             text = f"none: a trend spans at most {length}"
@@ -71,13 +73,26 @@ class Scan(Operator):
         return ("windows", text), ("time buckets", how)
 
 
+def _of_all_queries(source: Source) -> tuple[tuple[str, str], ...]:
+    """Describes the windows of queries that come and go, whose events are kept together."""
+    cut = amount_of_time(source, source.windowing.cut)
+    kept = amount_of_time(source, needed_by_bucket(source.windowing, looks_back=False)[1])
+    windows = f"those of each query; events are kept together, for {kept} from the start of each {cut}"
+    waits = f"for {_watermark(source)} to pass {kept} after the start of the {cut} in which a window begins"
+    return ("windows", windows), ("waits", waits)
+
+
+def _watermark(source: Source) -> str:
+    lag = f"{amount_of_time(source, source.watermark)} behind" if source.watermark else "at the time of"
+    return f"the watermark, {lag} the latest event,"
+
+
 def waits(source: Source) -> str:
     """Describes for what an answer of a stream waits, and how long."""
     windowing = source.windowing
     if source.emit == EAGER:
         return "for no event but the last one of a trend"
-    lag = f"{amount_of_time(source, source.watermark)} behind" if source.watermark else "at the time of"
-    watermark = f"the watermark, {lag} the latest event,"
+    watermark = _watermark(source)
     if windowing.kind == SPAN and not has_windows(windowing):
         least, most = (amount_of_time(source, amount) for amount in (windowing.length, 2 * windowing.length))
         return f"for {watermark} to be {least} to {most} behind the first event of a trend"

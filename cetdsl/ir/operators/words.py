@@ -9,7 +9,7 @@ from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.keeping import Keeping
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL, KernelQuery
-from cetdsl.ir.machine import Comparison
+from cetdsl.ir.machine import Comparison, Edge
 from cetdsl.ir.operators.operator import Step
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
@@ -174,6 +174,15 @@ def pair_of_rows(predicate: Expr, earlier: str, later: str) -> str:
     """Writes a predicate over the rows of two neighbours."""
     names = {Role.NEXT: later}
     return quote(with_attributes(predicate, lambda a: Attribute(names.get(a.role, earlier), a.name, a.role)))
+
+
+def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison]) -> list[str]:
+    """Describes predicates of an edge that no index answers: some comparisons, and those that do not split."""
+    variables = compiled.machine.variables
+    earlier, later = (compiled.name_of(variables[state]) for state in (edge.source, edge.target))
+    tests = [compared(compiled, comparison, earlier, later) for comparison in comparisons]
+    tests += [pair_of_rows(compiled.lists[number], earlier, later) for number in edge.listed]
+    return [f"tested for each two events that meet: {test}" for test in tests]
 
 
 def of_accumulator(compiled: Compiled, accumulator: Accumulator, values: tuple[Expr, ...]) -> str:

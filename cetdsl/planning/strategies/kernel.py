@@ -12,7 +12,7 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.compile import compile_query, queries_of_sides
+from cetdsl.planning.compile import compile_query, queries_of_sides, why_finished
 from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
 from cetdsl.planning.sights import with_sights
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
@@ -48,8 +48,9 @@ def merged(plan: Operator) -> Operator:
 
 def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
     """Returns why counts cannot be carried along the automaton; None when they can."""
-    if compiled.residual:
-        return "a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)"
+    finished = why_finished(compiled)
+    if finished is not None:
+        return finished
     if any(negation.looks_at_trend for negation in compiled.negations):
         return "a NOT depends on which events the trend binds"
     if compiled.pairs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.analysis.classify import PredicateClass, shape
+from cetdsl.ir.emission import UPDATE
 from cetdsl.ir.operators import Messages, Operator, Scan
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.properties import joins_events
@@ -19,8 +20,11 @@ def messages(request: AggregateRequest) -> Operator | Declined:
     """Sends sums from variable to variable along the predicates, as Yannakakis' algorithm does for acyclic joins."""
     source = source_of(request.resolved)
     spans = source.windowing.kind == SPAN
-    if not (joins_events(request.resolved.query.pattern) and (spans or request.is_joint)):
+    if not joins_events(request.resolved.query.pattern):
         return Declined("the pattern is no AND of single events")
+    # What is told early must come out of one operator, and to multiply the counts of both sides takes two.
+    if not (spans or request.is_joint or source.emit == UPDATE):
+        return Declined("nothing relates the sides of AND, so their counts are multiplied")
     if any(shape(predicate) is PredicateClass.AGGREGATE for predicate in request.resolved.query.where):
         return Declined("a predicate aggregates over a side of AND")
     compiled = compile_query(joint_query(request.resolved))

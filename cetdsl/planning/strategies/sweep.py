@@ -6,6 +6,7 @@ import attrs
 
 from cetdsl.ir.operators import Operator, Scan, Sweep
 from cetdsl.planning.accumulators import AccumulatorPlan
+from cetdsl.planning.compile import why_finished
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 from cetdsl.planning.sweeps import sweep_pivot
@@ -17,8 +18,9 @@ def sweep(request: AggregateRequest) -> Operator | Declined:
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")
     compiled = request.compiled[0]
-    if compiled.residual:
-        return Declined("a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)")
+    finished = why_finished(compiled)
+    if finished is not None:
+        return Declined(finished)
     pivot = sweep_pivot(compiled, source.windowing.kind)
     if isinstance(pivot, str):
         return Declined(pivot)
