@@ -33,6 +33,7 @@ TEXTS = [
     "PATTERN (A OR B)+ WHERE A.x < NEXT(A).x AND B.x > NEXT(B).x AND A.y < NEXT(B).y",
     "PATTERN SEQ(A, B{2,3}) WHERE B.x = NEXT(B).x",
     "PATTERN B+ WHERE B.x < 2 * NEXT(B).x - 1",
+    "PATTERN SEQ(A, B+) WHERE B.x != NEXT(B).x AND A.y != NEXT(B).y AND B.k = NEXT(B).k",
     "PATTERN SEQ(A, B+) MATCHING NEXT",
     "PATTERN B+ WHERE B.x = NEXT(B).x MATCHING NEXT",
 ]

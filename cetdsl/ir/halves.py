@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cetdsl.ir.indexes import SCAN, TOTAL, index_of, lower_guards
+from cetdsl.ir.indexes import SCAN, TOTAL, index_of, lower_guards, with_orders
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import WHOLE
 
@@ -19,6 +19,7 @@ def fits_in_halves(spec: KernelSpec) -> bool:
     query = spec.query
     if query.windowing.kind != WHOLE or query.pivot >= 0:
         return False
-    kinds = {index_of(edge) for edge in lower_guards(query.machine, spec.layout.codes, query.negations).edges}
+    machine = with_orders(lower_guards(query.machine, spec.layout.codes, query.negations))
+    kinds = {index_of(edge) for edge in machine.edges}
     guarded = any(guards for _, guards in query.machine.initial + query.machine.final)
     return not guarded and SCAN not in kinds and bool(kinds - {TOTAL})

@@ -7,7 +7,8 @@ index     comparisons                  cost per event
 ========  ===========================  ========================================
 TOTAL     none                         constant
 HASH      equalities                   constant
-TREE      one order, any equalities    logarithmic (Fenwick tree per hash key)
+TREE      one order or one ``!=``,     logarithmic (Fenwick tree per hash key)
+          any equalities
 SCAN      anything else                linear in the events of the window
 ========  ===========================  ========================================
 """
@@ -58,7 +59,35 @@ def lower_guards(machine: Machine, columns: int, negations: Sequence[Negation] =
     return Machine(machine.variables, machine.initial, machine.final, tuple(edges))
 
 
+def with_orders(machine: Machine) -> Machine:
+    """Returns the machine with two edges for each whose only predicate that is no equality is a ``!=``.
+
+    Of unequal values one is smaller. So each pair of events goes along one of the two edges, if along any, and what is
+    summed over all edges stays as it is; a tree answers either, where the events would be looked at one by one.
+
+    Examples
+    --------
+    >>> machine = Machine((0,), (), (), (Edge(0, 0, (Comparison("=", 0, 0), Comparison("!=", 1, 1))),))
+    >>> [[c.op for c in edge.comparisons] for edge in with_orders(machine).edges]
+    [['=', '<'], ['=', '>']]
+    """
+    return attrs.evolve(machine, edges=tuple(one for edge in machine.edges for one in _ordered(edge)))
+
+
+def _ordered(edge: Edge) -> tuple[Edge, ...]:
+    apart = [number for number, comparison in enumerate(edge.comparisons) if comparison.op != "="]
+    if edge.listed or [edge.comparisons[number].op for number in apart] != ["!="]:
+        return (edge,)
+
+    def by(op: str) -> Edge:
+        comparisons = list(edge.comparisons)
+        comparisons[apart[0]] = attrs.evolve(comparisons[apart[0]], op=op)
+        return attrs.evolve(edge, comparisons=tuple(comparisons))
+
+    return by("<"), by(">")
+
+
 def index_of_edge(compiled: Compiled, edge: Edge) -> int:
     """Returns the index that answers an edge of a query once its guards are comparisons."""
     alone = attrs.evolve(compiled.machine, edges=(edge,))
-    return index_of(lower_guards(alone, len(compiled.codes)).edges[0])
+    return index_of(with_orders(lower_guards(alone, len(compiled.codes))).edges[0])

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.ir.indexes import SCAN, index_of, lower_guards
+from cetdsl.ir.indexes import SCAN, index_of, lower_guards, with_orders
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.operators import Propagate
 from cetdsl.ir.sharing import AbreastSet, Propagation, SharableSet
@@ -185,7 +185,7 @@ def why_not_abreast(query: KernelQuery) -> str | None:
         return "it has pairwise predicates between events that are no neighbours"
     if any(negation.sight is not None for negation in query.negations):
         return "a NOT looks from the event beside it no further than a length"
-    if any(index_of(edge) == SCAN for edge in lower_guards(query.machine, 0).edges):
+    if any(index_of(edge) == SCAN for edge in with_orders(lower_guards(query.machine, 0)).edges):
         return "no index answers what its neighbours are compared by"
     return None
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.halves import LONG_KEY, fits_in_halves
+from cetdsl.ir.indexes import with_orders
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import longest_trend
 from cetdsl.kernels.aggregate.additive import additive_values, only_trends
@@ -32,7 +33,8 @@ class Evaluator:
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
         self._guarded = GuardedMachine(spec)
-        self.layout = lay_out(self._guarded.machine)
+        self._machine = with_orders(self._guarded.machine)
+        self.layout = lay_out(self._machine)
         self._cuts = fits_in_halves(spec) and has_second_core()
         self.lattice, self.longest = extreme_accumulators(spec), longest_trend(spec.query.machine)
         self.span = span_of(spec.query)
@@ -51,7 +53,7 @@ class Evaluator:
     @cached_property
     def _halved(self) -> HalvedMachine:
         """The machine in both directions, which only long slices need."""
-        return HalvedMachine(self._guarded.machine)
+        return HalvedMachine(self._machine)
 
     def _halves(self, events: Events, slices: Slices) -> dict[int, HalvedSlice]:
         """Returns the slices that are worth a second thread, by their numbers."""

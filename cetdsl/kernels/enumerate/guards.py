@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from cetdsl.ir.indexes import lower_guards
+from cetdsl.ir.indexes import lower_guards, with_orders
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.machine import Negation
 from cetdsl.kernels.enumerate.search import Search
@@ -67,7 +67,7 @@ class _Negated:
     """A negated pattern."""
 
     def __init__(self, spec: KernelSpec, negation: Negation) -> None:
-        self._layout = lay_out(lower_guards(negation.machine, spec.layout.codes))
+        self._layout = lay_out(with_orders(lower_guards(negation.machine, spec.layout.codes)))
         # Pairwise predicates need each match as a whole.
         query = KernelQuery(negation.machine, pairs=negation.pairs, pivot=negation.pivot)
         self._search = Search(attrs.evolve(spec, query=query)) if negation.pairs else None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.ir.indexes import HASH, TREE
+from cetdsl.ir.indexes import HASH, TREE, with_orders
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.extremes import kept_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
@@ -49,7 +49,7 @@ class AbreastEvaluator:
         self._guarded = GuardedMachine(joint)
         windowings = list(dict.fromkeys(spec.query.windowing for spec in self.specs))
         self.window = tuple(windowings.index(spec.query.windowing) for spec in self.specs)
-        self.states = merge_states(self._guarded.machine, owner, self.window)
+        self.states = merge_states(with_orders(self._guarded.machine), owner, self.window)
         indexes = indexes_of(self.states)
         self.indexed, self.ends = Indexed(tuple(indexes[HASH]), tuple(indexes[TREE])), ends_of(self.states)
         self.laid_out = cache(partial(lay_out_walk, self.states))
