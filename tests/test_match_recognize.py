@@ -553,6 +553,8 @@ def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:
         ("MEASURES no_function(day) AS x PATTERN (A)", QueryTypeError, "cannot evaluate the measure x"),
         ("MEASURES LAST(day) IGNORE NULLS AS x PATTERN (A)", ParseError, "Syntax error at or near 'NULLS'"),
         ("MEASURES A.day + AS x PATTERN (A)", ParseError, "hint: look for an operand"),
+        ("MEASURES 1 AS x PATTERN (A) DEFINE A AS day > 1 too_much", ParseError, "Syntax error"),
+        ("MEASURES A.day -- that of A\n too_much AS x PATTERN (A)", ParseError, "Syntax error"),
         ("MEASURES A.day AS x PATTERN (A) DEFINE A AS day >", ParseError, "cannot evaluate a condition of DEFINE"),
         ("MEASURES A.day AS x PATTERN (A B) DEFINE B AS day > A.day, A AS 2 +", ParseError, "condition of DEFINE"),
         (

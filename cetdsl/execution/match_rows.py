@@ -342,7 +342,8 @@ class _Match:
 
         They stand ``beside`` plain columns, so that an aggregate of all rows is an error.
         """
-        each = [expression.sql for expression in expressions]
+        # In parentheses, or a word too many would be taken for a name; a comment may stand last.
+        each = [f"({expression.sql}\n)" for expression in expressions]
         select = lambda: frame.selectExpr(*filter(None, (beside, *each)))  # noqa: E731
         try:
             fields = translated(select, "evaluate the clause").schema.fields
