@@ -172,6 +172,19 @@ def test_arguments_and_settings(spark: Any) -> None:
         sorter(sort_memory=0)
 
 
+def test_a_task_of_more_than_20_times_what_its_kernel_holds(spark: Any) -> None:
+    """Its events, 650 kB where each takes 13 bytes, are sorted a part at a time, written to files, and merged."""
+    rows = ["pmod(hash(id), 50) AS key", "pmod(hash(id, 1), 10000) AS t", "if(id % 3 = 0, 'A', 'B') AS type"]
+    df = spark.range(50_000).selectExpr(*rows, "double(pmod(hash(id, 2), 1000)) AS price")
+    text = f"{BY_KEY} WITHIN 400 SLIDE 400"
+    with settings(spark, {SHARES: "1", "spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}):
+        answers = [
+            sorted(map(tuple, cet.pattern(df, text, time="t", **asked).count_trends(number="string").collect()))
+            for asked in ({"sort": "kernel", "sort_memory": "16k"}, {"sort": "kernel"}, {"sort": "spark"})
+        ]
+    assert answers[0] == answers[1] == answers[2] != []
+
+
 def chosen(size: int | None, **asked: Any) -> tuple[str, dict[str, str]]:
     """The strategy that counts trends by key of about so many bytes of events, and why others declined."""
     binding = Binding("t", sort=AskedSort(**asked))
