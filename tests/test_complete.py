@@ -451,6 +451,10 @@ def test_wrong_arguments(spark: Any) -> None:
         for stage in ("rewritten", "trends", "complete"):
             with pytest.raises(errors.InvalidNode):
                 asked.explain(stage, **given)
+    assert "strategy" in str(asked.explain("physical", algorithm="kernel", plan="greedy"))
+    assert "h-cet" not in str(asked.explain("rewritten", algorithm="h-cet", memory_limit="1g"))
+    with pytest.raises(errors.InvalidNode, match="no algorithm 'kernel'"):
+        asked.explain("complete", algorithm="kernel", plan="greedy")
     with pytest.raises(errors.InvalidNode, match="seed must be a whole number"):
         asked.sample_trends(1, seed="x")
     with pytest.raises(errors.InvalidNode, match="no number form"):

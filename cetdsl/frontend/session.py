@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import current_timestamp
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
-from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, check_choice, shown
+from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, check_choice, is_one_of, shown
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import (
     as_dataframe,
@@ -56,7 +56,7 @@ from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
 from cetdsl.pattern.nodes import events, negations
 from cetdsl.pattern.query import ANY, STRICT, Computed, Query, Returned, Selection
 from cetdsl.pattern.text import quote, unparse
-from cetdsl.planning.detection import Detection, given_detection
+from cetdsl.planning.detection import ALGORITHMS, Detection, given_detection
 from cetdsl.planning.planner import (
     Decision,
     plan_aggregate,
@@ -1312,8 +1312,10 @@ class PatternFrame:
         # Whatever the stage, an argument has one of its values.
         check_number(number)
         check_choice("completeness", completeness, (MAXIMAL, ENDS))
-        of_complete = "auto" if of_trends or stage == "trends" else algorithm
-        given_extraction(of_complete, memory_limit, optimizer, cost_model, anchors)
+        # Elsewhere it may be an algorithm that finds all trends, such as "kernel", which complete trends do not have.
+        of_others = stage not in ("complete", "survey") and is_one_of(algorithm, ALGORITHMS)
+        of_complete = "auto" if of_others else algorithm
+        extraction = given_extraction(of_complete, memory_limit, optimizer, cost_model, anchors)
         if measured:
             refuse_streaming(self._df, _MEASURED)
         begin = perf_counter()
@@ -1335,7 +1337,6 @@ class PatternFrame:
             return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
 
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
-            extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
             return self._complete(completeness, extraction, columns)
 
         return explain_query(
