@@ -57,10 +57,10 @@ from cetdsl.kernels.enumerate.layout import Edges, Guards, Lists, Scratch, Searc
 from cetdsl.kernels.enumerate.useful import comparisons_hold, find_hopeful, find_useful, is_exhausted, next_listed
 from cetdsl.kernels.machine.conditions import (
     Subslices,
-    compare,
     conditions_of,
     may_begin,
     may_end,
+    pair_holds,
     span_of,
     subslices_of,
 )
@@ -69,7 +69,16 @@ from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Shorts, Slices
 
 
 @jit
-def _pairs_allow(pairs: Ints, codes: Ints, valid: Bools, path_event: Ints, path_variable: Shorts, depth: int) -> bool:
+def _pairs_allow(
+    pairs: Ints,
+    codes: Ints,
+    valid: Bools,
+    list_start: Ints,
+    list_items: Ints,
+    path_event: Ints,
+    path_variable: Shorts,
+    depth: int,
+) -> bool:
     """Whether the last binding satisfies its pairwise predicates with all bindings before it."""
     last = depth - 1
     new, variable = path_event[last], path_variable[last]
@@ -85,7 +94,7 @@ def _pairs_allow(pairs: Ints, codes: Ints, valid: Bools, path_event: Ints, path_
                 left, right = old, new
             else:
                 continue
-            if not (valid[f, left] and valid[g, right] and compare(pairs[k, 0], codes[f, left], codes[g, right])):
+            if not pair_holds(pairs[k, 0], f, g, left, right, codes, valid, list_start, list_items):
                 return False
     return True
 
@@ -161,6 +170,7 @@ def _search(
     # itself.
     events, tables, pairs = given.events, given.tables, given.pairs
     codes, valid, slice_of_subslice = events.codes, events.valid, given.subslices.window
+    list_start, list_items = events.list_start, events.list_items
     state_variable, bits, out_start, target = edges.variable, edges.bits, edges.out_start, edges.target
     joins, chains, comparison, order_start = edges.join, edges.chain, edges.comparison, edges.order_start
     order_end, comparison_end, best_start = edges.order_end, edges.comparison_end, edges.best_start
@@ -243,7 +253,9 @@ def _search(
         edge = out_start[state]
         path_edge[depth] = edge
         path_cursor[depth] = first[later - low, edge] if edge < out_start[state + 1] else -1
-        if pairs.shape[0] > 0 and not _pairs_allow(pairs, codes, valid, path_event, path_variable, depth + 1):
+        if pairs.shape[0] > 0 and not _pairs_allow(
+            pairs, codes, valid, list_start, list_items, path_event, path_variable, depth + 1
+        ):
             continue
         if gaps is not None and not new_gap_allows(gaps, events, path, depth + 1, slice_low, high):
             continue
