@@ -138,7 +138,7 @@ def test_trends_of_windows_that_are_cut_alike(spark: Any, tmp_path: Path) -> Non
         ((6,), "12 seconds from the start of each 6 seconds"),
         ((6, 3, 2), "12 seconds from the start of each 6 seconds"),
         ((6, 5), "16 seconds from the start of each 6 seconds"),
-        ((6, "9 seconds SLIDE 2"), "18 seconds from the start of each 9 seconds"),
+        ((3, "9 seconds SLIDE 2"), "18 seconds from the start of each 9 seconds"),
     ],
 )
 def test_how_long_the_events_of_spans_are_kept(
