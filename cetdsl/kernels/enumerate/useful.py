@@ -14,7 +14,7 @@ import numpy as np
 
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.layout import Edges, Guards, JoinCodes, Lists, Scratch, SearchInput
-from cetdsl.kernels.machine.conditions import compare, is_listed, may_end, pair_holds
+from cetdsl.kernels.machine.conditions import BY_LISTS, are_listed, compare, is_listed, may_end
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places, Slices
 
 
@@ -121,8 +121,7 @@ def _pivot_pairs_allow(
     pairs: Ints,
     codes: Ints,
     valid: Bools,
-    list_start: Ints,
-    list_items: Ints,
+    lists: Lists | None,
     pivot: int,
     event: int,
     variable: int,
@@ -130,7 +129,10 @@ def _pivot_pairs_allow(
     for k in range(pairs.shape[0]):
         if pairs[k, 1] == variable:
             f, g = pairs[k, 2], pairs[k, 3]
-            if not pair_holds(pairs[k, 0], f, g, event, pivot, codes, valid, list_start, list_items):
+            if lists is not None and pairs[k, 0] == BY_LISTS:
+                if not are_listed(lists.start, lists.items, f, g, event, pivot):
+                    return False
+            elif not (valid[f, event] and valid[g, pivot] and compare(pairs[k, 0], codes[f, event], codes[g, pivot])):
                 return False
     return True
 
@@ -203,7 +205,6 @@ def find_useful(
     useful, accept, first, following = scratch.useful, scratch.accept, scratch.first, scratch.next
     best, heads, head_stamp = scratch.best, scratch.head, scratch.head_stamp
     pivot_variable, pivot_pairs = given.pivot_variable, given.pivot_pairs
-    list_start, list_items = events.list_start, events.list_items
     end = high
     while end > low:  # the chains hold the useful events of ``end:high``
         start = end - 1
@@ -219,7 +220,7 @@ def find_useful(
                     if pivot_variable == bound:
                         if event != pivot:
                             continue
-                    elif not _pivot_pairs_allow(pivot_pairs, codes, valid, list_start, list_items, pivot, event, bound):
+                    elif not _pivot_pairs_allow(pivot_pairs, codes, valid, lists, pivot, event, bound):
                         continue
                 found = edges.ends[state]
                 if guards is not None and found and stamp > 0:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.machine.conditions import BY_LISTS, NO_CONDITIONS, Conditions, pivot_allows
 from cetdsl.kernels.vocabulary import Bools, Events, Ints
@@ -64,6 +65,7 @@ def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high:
 @jit
 def _allowed(events: Events, conditions: Conditions, low: Ints, high: Ints, pivot: Ints) -> tuple[Ints, Ints, Ints]:
     """Returns where the events of each pivot begin, their numbers, and the variables that each may be bound to."""
+    events, conditions = borrowed(events), borrowed(conditions)
     room = 0
     for s in range(len(pivot)):
         room += high[s] - low[s]

@@ -19,10 +19,10 @@ from cetdsl.ir.machine import LISTED
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels._jit import inlined
 from cetdsl.kernels.machine.program import PAIR_OPERATORS, Program, place_of
-from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.windows import pivot_subslices, span_subslices
 
-#: From this operator on, lists say which events satisfy a pairwise predicate.
+#: The operator of a pairwise predicate by which lists say which events satisfy it.
 BY_LISTS = PAIR_OPERATORS[LISTED]
 #: The pivot is the first event of the trend, whatever its variable.
 FIRST_EVENT = -2
@@ -167,16 +167,11 @@ def is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later:
 
 
 @inlined
-def pair_holds(
-    op: int, f: int, g: int, event: int, other: int, codes: Ints, valid: Bools, list_start: Ints, list_items: Ints
-) -> bool:
-    """Whether two events satisfy a pairwise predicate between column ``f`` of the one and ``g`` of the other.
+def are_listed(list_start: Ints, list_items: Ints, f: int, g: int, event: int, other: int) -> bool:
+    """Whether lists say that two events satisfy a pairwise predicate.
 
-    The operator is one of :data:`cetdsl.kernels.machine.program.PAIR_OPERATORS`. Of lists, ``f`` is the one that has
-    the ``event`` if it is the earlier of the two, and ``g`` the one that has the ``other``.
+    Row ``f`` lists the ``event`` if it is the earlier of the two, and row ``g`` the ``other``; -1: there is no list.
     """
-    if op < BY_LISTS:
-        return valid[f, event] and valid[g, other] and compare(op, codes[f, event], codes[g, other])
     row, earlier, later = (f, event, other) if event < other else (g, other, event)
     return row >= 0 and earlier < later and is_listed(list_start, list_items, row, earlier, later)
 
@@ -203,8 +198,14 @@ def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int,
         return event == pivot
     for k in range(conditions.pivot_pair.shape[0]):
         if conditions.pivot_pair[k, 1] == variable:
-            op, f, g = conditions.pivot_pair[k, 0], conditions.pivot_pair[k, 2], conditions.pivot_pair[k, 3]
-            if not pair_holds(op, f, g, event, pivot, events.codes, events.valid, events.list_start, events.list_items):
+            f, g = conditions.pivot_pair[k, 2], conditions.pivot_pair[k, 3]
+            if conditions.pivot_pair[k, 0] == BY_LISTS:
+                if not are_listed(events.list_start, events.list_items, f, g, event, pivot):
+                    return False
+                continue
+            if not (events.valid[f, event] and events.valid[g, pivot]):
+                return False
+            if not compare(conditions.pivot_pair[k, 0], events.codes[f, event], events.codes[g, pivot]):
                 return False
     return True
 
