@@ -52,7 +52,7 @@ class Features:
     correlated_negation: bool = True  # predicates between a negated and a positive variable
     local: bool = True
     adjacent: bool = True
-    inseparable: bool = True  # adjacent predicates that do not split into two sides
+    inseparable: bool = True  # adjacent and pairwise predicates that do not split into two sides
     pairwise: bool = True
     aggregate_predicates: bool = True
     sliding: bool = True  # WITHIN l SLIDE s
@@ -541,8 +541,15 @@ class _Predicates:
 
     def pairwise(self, u: str, v: str) -> Expr:
         shapes = ["order", "order", "equal", "sum"] + ["text"] * self.features.strings
+        shapes += ["product", "or", "in"] * self.features.inseparable
         shape = self.choose.one(shapes)
         left, right = _column(u, self.number()), _column(v, self.number())
+        if shape == "product":
+            return Binary(self.choose.one(_ORDERS), Binary("*", left, right), self.constant())
+        if shape == "or":
+            return Binary("or", Binary(self.choose.one(_ORDERS), left, right), Binary("=", left, self.constant()))
+        if shape == "in":
+            return Call("in", (_column(u, "x"), _column(v, "x"), Literal(1)))
         if shape == "order":
             return Binary(self.choose.one(_ORDERS), self.term(left), right)
         if shape == "equal":

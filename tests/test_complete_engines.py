@@ -384,6 +384,8 @@ AROUND = {
     "SEQ(A, (B+ OR C))": "ABC",
     "SEQ((B OR C)+, A)": "ABC",
 }
+#: The last ones split into no two sides.
+RELATIONS = ("{0}.x {1} {2}.x", "{0}.s {1} {2}.x", "{0}.x * {2}.x {1} 1", "({0}.x {1} {2}.x OR {0}.s = {2}.s)")
 LINKS = ("B.x <= NEXT(B).x", "ABS(B.x - NEXT(B).x) < 2", "B.s != NEXT(B).s")
 
 
@@ -391,7 +393,7 @@ def around_one_event(seed: int) -> tuple[Query, list[Any]]:
     """A query whose pairwise predicates have one event in common, and a few streams."""
     chosen = random.Random(seed)
     pattern, (pivot, *others) = chosen.choice(list(AROUND.items()))
-    where = [f"{pivot}.{chosen.choice('xs')} {chosen.choice(COMPARISONS)} {other}.x" for other in others]
+    where = [chosen.choice(RELATIONS).format(pivot, chosen.choice(COMPARISONS), other) for other in others]
     if "B+" in pattern and chosen.random() < 0.5:
         where.append(chosen.choice(LINKS))
     within = chosen.choice(["", "WITHIN 4 SLIDE 4", "WITHIN 5 SLIDE 2"])

@@ -28,6 +28,7 @@ from cetdsl.analysis import Binding, analyse
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import EngineError, UnsupportedQuery
 from cetdsl.execution.exchange import typed
+from cetdsl.ir.compiled import ListColumn
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import BUCKET, InColumn
 from cetdsl.ir.operators import ListTrends, Merge, Messages, Operator, PairCounts, PanesInPlace, Propagate, Sweep
@@ -201,7 +202,7 @@ class Worker:
             before: list[Any] = []
             for position, row in enumerate(members):
                 row["p"] = position
-                row["lists"] = [self._list(term, before, row, spec) for term in compiled.lists]
+                row["lists"] = [self._list(column, before, row) for column in compiled.lists]
                 before.append(row)
         if spec.query.windowing.cut:
             rows = [dict(row, bucket=s) for row in rows for s in self._buckets(row["t"], spec)]
@@ -233,12 +234,16 @@ class Worker:
 
         return sum(1 << n for n, (_, condition) in enumerate(compiled.variables) if holds(condition))
 
-    def _list(self, term: Expr, before: list[Any], row: dict[str, Any], spec: KernelSpec) -> list[int]:
+    def _list(self, column: ListColumn, before: list[Any], row: dict[str, Any]) -> list[int]:
+        def may_bind(event: dict[str, Any], variable: int) -> bool:
+            return variable < 0 or bool(event["mask"] >> variable & 1)
+
         def holds(earlier: dict[str, Any]) -> bool:
             def look(node: Attribute) -> Any:
                 return (row if node.role is Role.NEXT else earlier)[node.name]
 
-            return reference.evaluate(term, look) is True
+            bound = may_bind(earlier, column.earlier) and may_bind(row, column.later)
+            return bound and reference.evaluate(column.predicate, look) is True
 
         return [earlier["p"] for earlier in before if holds(earlier)]
 

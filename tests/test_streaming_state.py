@@ -132,6 +132,28 @@ def test_trends_of_windows_that_are_cut_alike(spark: Any, tmp_path: Path) -> Non
     assert all(any(f"'{name}'" in row for row in found) for name in queries)
 
 
+@pytest.mark.parametrize(
+    ("within", "kept"),
+    [
+        ((6,), "12 seconds from the start of each 6 seconds"),
+        ((6, 3, 2), "12 seconds from the start of each 6 seconds"),
+        ((6, 5), "16 seconds from the start of each 6 seconds"),
+        ((3, "9 seconds SLIDE 2"), "18 seconds from the start of each 9 seconds"),
+    ],
+)
+def test_how_long_the_events_of_spans_are_kept(
+    spark: Any,
+    marked: DataFrame,  # noqa: F811 - a fixture
+    within: tuple[Any, ...],
+    kept: str,
+) -> None:
+    """Spans that divide the longest one keep no event longer than this one alone, so that they may come and go."""
+    texts = {f"q{n}": f"RETURN COUNT(*) PATTERN A+ WITHIN {length} seconds" for n, length in enumerate(within)}
+    with settings(spark, {PROVIDER: STORES["RocksDB"]}):
+        told = str(marked.patterns(texts, time="t", keep=["x"]).explain())
+    assert f"events are kept together, for {kept}" in told
+
+
 def test_what_kept_events_cannot_be_asked(spark: Any, marked: DataFrame) -> None:  # noqa: F811 - a fixture
     text = {"q": f"RETURN COUNT(*) PATTERN A+ {WITHIN}"}
     with settings(spark, {PROVIDER: STORES["default"]}):

@@ -227,7 +227,7 @@ class _Joins:
         for c in between.comparisons:
             yield compared(c.op, later, c.later, c.earlier)(earlier)
         for number in between.listed:
-            term = self.frame.compiled.lists[number]
+            term = self.frame.compiled.lists[number].predicate
             yield self.frame.pair_column(term, earlier.getField("e"), later.getField("e"))
 
     # Negations -------------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from cetdsl.execution.vertices import place_names, value_names
 from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.operators import ShowGraph
 from cetdsl.ir.transitions import RISING, transitions_of
-from cetdsl.pattern.expressions import attributes
 
 
 class JoinedGraph:
@@ -281,7 +280,7 @@ def place_events(frame: EventFrame, shown: tuple[str, ...], more: Terms | None =
     ``more`` are further terms over an event's own row.
     """
     source, compiled = frame.source, frame.compiled
-    listed = {node.name for term in compiled.lists for node in attributes(term)}
+    listed = {name for column in compiled.lists for name in column.names}
     names = [name for name in source.schema.names if name in listed or name in shown]
     columns: Terms = {
         **frame.keys(),

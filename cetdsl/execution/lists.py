@@ -1,8 +1,8 @@
 """Evaluates inseparable predicates with Spark, pair by pair within each key.
 
 A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` splits into no two sides. Spark's
-own expressions decide it for every pair of events of a key within a window's length; the kernel gets, with each event,
-the positions of the earlier events that may precede it.
+own expressions decide it for the pairs of events of a key within a window's length; the kernel gets, with each event,
+the positions of the earlier events that satisfy it together with this one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.execution.source import EventFrame, Terms
-from cetdsl.pattern.expressions import Expr, attributes
+from cetdsl.ir.compiled import ListColumn
+
+#: No positions.
+_NONE = "CAST(array() AS array<bigint>)"
 
 
 def with_lists(
@@ -28,8 +31,10 @@ def with_lists(
     The columns ``closing`` of a stream tell its events apart as keys do; it may ``gather`` them in its own way, and see
     to it that this is done ``once`` for each key.
     """
-    compiled = frame.compiled
-    names = sorted({node.name for term in compiled.lists for node in attributes(term)})
+    asked = frame.compiled.lists
+    of_some = {f"l{n}": column for n, column in enumerate(asked) if column.earlier >= 0}
+    of_any = {f"l{n}": column for n, column in enumerate(asked) if column.earlier < 0}
+    names = sorted({name for column in asked for name in column.names})
     rows = frame.select({**columns, "x": frame.event_struct(names), "u": frame.ticks})
     keys = [*frame.key_names, *closing]
     order = frame.settled_order if "i" in columns else frame.order
@@ -38,11 +43,15 @@ def with_lists(
     # Sorting whole structs would compare columns that have no order (maps), so only the ordering columns are compared.
     by_order = F.array_sort(gather(event), lambda left, right: _compared(left, right, order))
     grouped = once(rows.groupBy(*keys).agg(by_order.alias("events")))
-    length = frame.source.windowing.length
-    lists = [_positions(frame, term, length).alias(f"l{n}") for n, term in enumerate(compiled.lists)]
-    exploded = grouped.select(*keys, "events", F.posexplode("events").alias("p", "row"))
-    kept = [F.col("row").getField(name).alias(name) for name in others if name not in ("x", "u")]
-    return exploded.select(*keys, *kept, F.col("p").cast("bigint").alias("p"), *lists)
+    found = [_lists_of_key(frame, column).alias(name) for name, column in of_some.items()]
+    events = [F.col("events")] if of_any else []
+    exploded = grouped.select(*keys, *events, F.posexplode(F.arrays_zip("events", *found)).alias("p", "row"))
+    row = F.col("row").getField("events")
+    kept = [row.getField(name).alias(name) for name in others if name not in ("x", "u")]
+    lists = {name: F.col("row").getField(name) for name in of_some}
+    lists |= {name: _positions(frame, column, row) for name, column in of_any.items()}
+    position = F.col("p").cast("bigint").alias("p")
+    return exploded.select(*keys, *kept, position, *(lists[f"l{n}"].alias(f"l{n}") for n in range(len(asked))))
 
 
 def _compared(left: Column, right: Column, order: list[str]) -> Column:
@@ -54,15 +63,47 @@ def _compared(left: Column, right: Column, order: list[str]) -> Column:
     return result
 
 
-def _positions(frame: EventFrame, term: Expr, length: int) -> Column:
-    """Returns positions of the earlier events of the key that satisfy the predicate together with this row."""
-    later = F.col("row")
+def _positions(frame: EventFrame, column: ListColumn, row: Column) -> Column:
+    """Returns positions of the earlier events of the key that satisfy the predicate together with a row."""
     before = F.slice(F.col("events"), F.lit(1), F.col("p"))
 
     def position_if(earlier: Column, number: Column) -> Column:
-        holds = frame.pair_column(term, earlier.getField("x"), later.getField("x"))
-        if length:
-            holds = (earlier.getField("u") >= later.getField("u") - F.lit(length)) & holds
+        holds = _holds(frame, column, earlier, row)
         return F.when(holds, number.cast("bigint")).otherwise(F.lit(-1).cast("bigint"))
 
     return F.filter(F.transform(before, position_if), lambda number: number >= 0)
+
+
+def _lists_of_key(frame: EventFrame, column: ListColumn) -> Column:
+    """Returns the lists of all events of a key; only those that may be the later one have anything on theirs.
+
+    They are found before each event gets a row of its own, which would be given all candidates, asked or not.
+    """
+    earlier, later = F.lit(1 << column.earlier), F.lit(1 << column.later)
+
+    def candidate(event: Column, number: Column) -> Column:
+        return F.struct(number.cast("bigint").alias("p"), event.alias("event"))
+
+    def lists(candidates: Column) -> Column:
+        def of_event(event: Column, number: Column) -> Column:
+            def fits(one: Column) -> Column:
+                return (one.getField("p") < number) & _holds(frame, column, one.getField("event"), event)
+
+            fitting = F.transform(F.filter(candidates, fits), lambda one: one.getField("p"))
+            asked = event.getField("m").bitwiseAND(later) != 0
+            return F.when(asked, fitting).otherwise(F.expr(_NONE))
+
+        return F.transform("events", of_event)
+
+    marked = F.transform("events", candidate)
+    candidates = F.filter(marked, lambda one: one.getField("event").getField("m").bitwiseAND(earlier) != 0)
+    # As the variable of a function they are found once for the key; Spark would put a column's term in each use of it.
+    return F.transform(F.array(candidates), lists).getItem(0)
+
+
+def _holds(frame: EventFrame, column: ListColumn, earlier: Column, later: Column) -> Column:
+    """Whether two events of a key satisfy a predicate, and a window may have both."""
+    holds = frame.pair_column(column.predicate, earlier.getField("x"), later.getField("x"))
+    if length := frame.source.windowing.length:
+        holds = (earlier.getField("u") >= later.getField("u") - F.lit(length)) & holds
+    return holds

@@ -13,9 +13,9 @@ from cetdsl.explain.automata import automaton_view, short_pattern
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import INDEXES, index_of_edge
-from cetdsl.ir.machine import Machine, Pair
+from cetdsl.ir.machine import LISTED, Machine, Pair
 from cetdsl.ir.operators import Operator, Step
-from cetdsl.ir.operators.words import bound, compared, pair_of_rows
+from cetdsl.ir.operators.words import bound, compared, pair_of_list, pair_of_rows
 from cetdsl.pattern.automaton import Transition, build_automaton
 from cetdsl.pattern.expressions import Role
 from cetdsl.pattern.text import quote_name
@@ -152,13 +152,17 @@ def _transition_conditions(compiled: Compiled, indexed: bool, machine: Machine, 
             continue
         earlier, later = (compiled.name_of(machine.variables[state]) for state in (edge.source, edge.target))
         lines += [compared(compiled, comparison, earlier, later) for comparison in edge.comparisons]
-        lines += [pair_of_rows(compiled.lists[number], earlier, later) for number in edge.listed]
+        lines += [pair_of_rows(compiled.lists[number].predicate, earlier, later) for number in edge.listed]
         if indexed:
             lines.append(f"[{INDEXES[index_of_edge(compiled, edge)]}]")
     return lines
 
 
 def _pair_text(compiled: Compiled, pair: Pair) -> str:
+    if pair.op == LISTED:
+        in_order = pair if pair.left >= 0 else pair.turned
+        earlier, later = compiled.name_of(in_order.left_variable), compiled.name_of(in_order.right_variable)
+        return f"{pair_of_list(compiled.lists[in_order.left], earlier, later)} [LIST]"
     left = bound(compiled.codes[pair.left].expr, compiled.name_of(pair.left_variable), Role.EACH)
     right = bound(compiled.codes[pair.right].expr, compiled.name_of(pair.right_variable), Role.EACH)
     return f"{left} {pair.op} {right}"

@@ -6,7 +6,7 @@ import attrs
 
 from cetdsl.ir.machine import Machine, Negation, Pair
 from cetdsl.pattern.automaton import Automaton
-from cetdsl.pattern.expressions import Expr
+from cetdsl.pattern.expressions import Expr, attributes
 
 #: One bit of a 64-bit mask per variable.
 MAX_VARIABLES = 62
@@ -18,6 +18,24 @@ class CodeColumn:
 
     expr: Expr
     partner: Expr | None = None
+
+
+@attrs.frozen
+class ListColumn:
+    """A predicate of two events that Spark tests: each event gets the positions of the earlier ones that satisfy it.
+
+    The later event's attributes are in the NEXT role. ``earlier`` and ``later`` are the variables that the two must be
+    able to bind, by number; -1: any.
+    """
+
+    predicate: Expr
+    earlier: int = -1
+    later: int = -1
+
+    @property
+    def names(self) -> dict[str, None]:
+        """The names of the columns that the predicate compares, in reading order."""
+        return dict.fromkeys(node.name for node in attributes(self.predicate))
 
 
 @attrs.frozen
@@ -38,8 +56,7 @@ class Compiled:
     """A query (or one side of a top-level AND) in numbers.
 
     ``variables`` are names and conditions; their positions are the numbers used everywhere else. ``lists`` are the
-    inseparable adjacent predicates, the later event's attributes in the NEXT role, and ``residual`` the predicates that
-    only a finished trend can be tested for.
+    inseparable predicates that Spark tests, and ``residual`` those that only a finished trend can be tested for.
     """
 
     automaton: Automaton
@@ -48,7 +65,7 @@ class Compiled:
     negations: tuple[Negation, ...]
     pairs: tuple[Pair, ...]
     codes: tuple[CodeColumn, ...]
-    lists: tuple[Expr, ...]
+    lists: tuple[ListColumn, ...]
     residual: tuple[Expr, ...]
     deferred: tuple[Deferred, ...] = ()
 

@@ -6,7 +6,11 @@ from graphlib import CycleError, TopologicalSorter
 
 import attrs
 
+from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.pattern.query import ANY
+
+#: The operator of a pairwise predicate that Spark has tested: list columns say which events satisfy it.
+LISTED = "listed"
 
 
 @attrs.frozen
@@ -76,7 +80,9 @@ def longest_trend(machine: Machine) -> int:
 class Pair:
     """A pairwise predicate: for every event of ``left_variable`` and every one of ``right_variable``.
 
-    ``columns[left] of the one  <op>  columns[right] of the other``.
+    ``columns[left] of the one  <op>  columns[right] of the other``. If ``op`` is :data:`LISTED`, the two are numbers of
+    list columns: an event of ``left_variable`` and a later one of ``right_variable`` satisfy the predicate if the later
+    one's list ``left`` has the earlier one, and the other way round by the list ``right``; -1: no trend has them so.
     """
 
     op: str
@@ -84,6 +90,16 @@ class Pair:
     left: int
     right_variable: int
     right: int
+
+    @property
+    def turned(self) -> Pair:
+        """The same predicate, with its sides exchanged."""
+        op = MIRRORED.get(self.op, self.op)
+        return Pair(op, self.right_variable, self.right, self.left_variable, self.left)
+
+    def about(self, variable: int) -> Pair | None:
+        """The predicate with a variable on its right; None if it does not relate this variable."""
+        return next((one for one in (self, self.turned) if one.right_variable == variable), None)
 
 
 @attrs.frozen

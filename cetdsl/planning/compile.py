@@ -12,18 +12,12 @@ from cetdsl.analysis.classify import PredicateClass, adjacent_pair, negations_of
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, Deferred
+from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, Deferred, ListColumn
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, Work, build_automaton, restrict_count
-from cetdsl.pattern.expressions import (
-    MIRRORED,
-    Expr,
-    conjuncts,
-    strip,
-    variables,
-)
+from cetdsl.pattern.expressions import Expr, conjuncts, strip, variables
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import NEXT
@@ -61,7 +55,7 @@ class _Compiler:
         self.work = Work()
         self.automaton = automaton or build_automaton(self.pattern, self.work)
         self.codes: dict[CodeColumn, int] = {}
-        self.lists: dict[Expr, int] = {}
+        self.lists: dict[ListColumn, int] = {}
         self.residual: list[Expr] = []
         self.deferred: list[Deferred] = []
         self.conditions = {event.variable: event.condition for event in events(self.pattern)}
@@ -180,8 +174,7 @@ class _Compiler:
         for predicate in predicates:
             found = separate(predicate)
             if found is None:
-                # Over two rows: NEXT is the later, plain the earlier one.
-                listed.append(self.lists.setdefault(unnamed(predicate), len(self.lists)))
+                listed.append(self.lists.setdefault(ListColumn(unnamed(predicate)), len(self.lists)))
             else:
                 later, earlier = self._comparison_columns(found.left, found.right)
                 comparisons.append(Comparison(found.op, later, earlier))
@@ -217,19 +210,17 @@ class _Compiler:
         """A predicate that relates a negated variable, on the left, to one of the trend."""
         found = self._pair(predicate)
         assert found is not None, predicate
-        if found.right_variable in {self._number(name) for name in own}:
-            return Pair(MIRRORED[found.op], found.right_variable, found.right, found.left_variable, found.left)
-        return found
+        return found.turned if found.right_variable in {self._number(name) for name in own} else found
 
 
 def why_finished(compiled: Compiled) -> str | None:
-    """Returns which predicate only a finished trend can be tested for, and why; None if there is none."""
+    """Returns which predicate the query's numbers have no form for, and why; None if there is none."""
     if not compiled.residual:
         return None
     predicate = compiled.residual[0]
     if shape(predicate) is not PredicateClass.AGGREGATE:
-        why = "relates a pair of events by what does not split into a side for each"
-    elif count_predicate(predicate) is not None:
+        return f"{quote(predicate)} does not split into a side for each event"
+    if count_predicate(predicate) is not None:
         why = "counts, and the states of the automaton cannot count along"
     else:
         why = "is about all events of a trend together"

@@ -7,7 +7,6 @@ from itertools import combinations
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.machine import Pair
-from cetdsl.pattern.expressions import MIRRORED
 
 #: A variable, and the column of it that is compared.
 _Term = tuple[int, int]
@@ -116,7 +115,7 @@ def _turned(pair: Pair) -> Pair:
     """Writes a predicate with its variables in rising order."""
     if pair.left_variable < pair.right_variable:
         return pair
-    return Pair(MIRRORED[pair.op], pair.right_variable, pair.right, pair.left_variable, pair.left)
+    return pair.turned
 
 
 def _equal_terms(pairs: tuple[Pair, ...]) -> list[list[_Term]]:

@@ -15,10 +15,10 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.accumulators import EXACT_NUMBERS
-from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled
+from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, ListColumn
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
-from cetdsl.ir.machine import Comparison, Machine, Negation, Pair
+from cetdsl.ir.machine import LISTED, Comparison, Machine, Negation, Pair
 from cetdsl.ir.operators import (
     AnsweredAlone,
     AnswerTogether,
@@ -150,7 +150,7 @@ class _Pass:
         self.variables: dict[_Variable, int] = {}
         self.families: list[Hashable] = []
         self.codes: dict[CodeColumn, int] = {}
-        self.lists: dict[Expr, int] = {}
+        self.lists: dict[ListColumn, int] = {}
         self.values: dict[Expr, int] = {}
         self.renumber: dict[str, _Renumbering] = {}
 
@@ -170,11 +170,12 @@ class _Pass:
         for (name_in_query, _), variable in zip(plan.compiled.variables, _variables(plan.compiled), strict=True):
             if _number(self.variables, variable) == len(self.families):
                 self.families.append(kinds[name_in_query])
-        self.renumber[name] = _Renumbering(
-            [self.variables[variable] for variable in _variables(plan.compiled)],
-            [_number(self.codes, code) for code in plan.compiled.codes],
-            [_number(self.lists, term) for term in plan.compiled.lists],
-            [_number(self.values, value) for value in plan.values],
+        variables = _Renumbering([self.variables[variable] for variable in _variables(plan.compiled)])
+        self.renumber[name] = attrs.evolve(
+            variables,
+            codes=[_number(self.codes, code) for code in plan.compiled.codes],
+            lists=[_number(self.lists, variables.list_column(one)) for one in plan.compiled.lists],
+            values=[_number(self.values, value) for value in plan.values],
         )
         self.plans[name] = plan
         self.resolved[name] = resolved
@@ -255,9 +256,9 @@ class _Renumbering:
     """Translates the numbers of one query to those of its pass."""
 
     variables: list[int]
-    codes: list[int]
-    lists: list[int]
-    values: list[int]
+    codes: list[int] = attrs.field(factory=list)
+    lists: list[int] = attrs.field(factory=list)
+    values: list[int] = attrs.field(factory=list)
 
     def spec(self, spec: KernelSpec) -> KernelSpec:
         """Returns a query's specification in the numbers of the pass."""
@@ -296,4 +297,10 @@ class _Renumbering:
     def pair(self, pair: Pair) -> Pair:
         """Returns a pairwise predicate over the variables and columns of the pass."""
         left, right = self.variable(pair.left_variable), self.variable(pair.right_variable)
-        return Pair(pair.op, left, self.codes[pair.left], right, self.codes[pair.right])
+        columns = self.lists if pair.op == LISTED else self.codes
+        of_left, of_right = (columns[number] if number >= 0 else number for number in (pair.left, pair.right))
+        return Pair(pair.op, left, of_left, right, of_right)
+
+    def list_column(self, column: ListColumn) -> ListColumn:
+        """Returns a predicate that Spark tests, of the variables of the pass."""
+        return attrs.evolve(column, earlier=self.variable(column.earlier), later=self.variable(column.later))

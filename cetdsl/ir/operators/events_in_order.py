@@ -66,8 +66,9 @@ class EventsInOrder(Requirement):
             lines.append("event: " + (", ".join(self.columns) or "no columns"))
         steps = [Step("project", tuple(lines))]
         if compiled.lists:
-            terms = (f"{words.pair_of_rows(term, 'e', 'e')} (e: the event)" for term in compiled.lists)
-            steps.append(Step("list which earlier event may precede", tuple(terms)))
+            steps.append(
+                Step("list which earlier events fit", tuple(words.of_list(compiled, c) for c in compiled.lists))
+            )
         keys = list(map(quote_name, source.keys)) + (["time bucket"] if source.windowing.cut else [])
         if self.where_read:
             keys.append("part of a file")

@@ -54,8 +54,8 @@ def propagation_costs(sides: Sequence[Operator]) -> tuple[str, ...]:
             costs.append(f"one pass per event bound to {side.compiled.name_of(side.spec.query.pivot)}")
     if unit == "a span":
         costs.append("one pass per event that can begin a trend")
-    if any(side.compiled.lists for side in sides):
-        costs.append("Spark tests an inseparable predicate for every two events of a key")
+    for side in sides:
+        costs += [words.cost_of_list(side.compiled, column) for column in side.compiled.lists]
     return tuple(dict.fromkeys(costs))
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.accumulators import TRENDS, Accumulator
-from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.compiled import Compiled, ListColumn
 from cetdsl.ir.keeping import Keeping
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL, KernelQuery
 from cetdsl.ir.machine import Comparison, Edge
 from cetdsl.ir.operators.operator import Step
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
-from cetdsl.pattern.expressions import MIRRORED, Aggregate, Attribute, Expr, Length, Role, attributes, with_attributes
+from cetdsl.pattern.expressions import MIRRORED, Aggregate, Attribute, Expr, Length, Role, with_attributes
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import quote, quote_name
@@ -148,7 +148,7 @@ def projected(source: Source, compiled: Compiled, values: tuple[Expr, ...]) -> l
     if codes:
         lines.append("compared: " + ", ".join(codes))
     if compiled.lists:
-        names = dict.fromkeys(node.name for term in compiled.lists for node in attributes(term))
+        names = dict.fromkeys(name for column in compiled.lists for name in column.names)
         lines.append("compared by Spark: " + ", ".join(map(quote_name, names)))
     if compiled.machine.matching != ANY:
         lines.append(f"matching: {compiled.machine.matching}, by the instant that each event leads to")
@@ -176,12 +176,33 @@ def pair_of_rows(predicate: Expr, earlier: str, later: str) -> str:
     return quote(with_attributes(predicate, lambda a: Attribute(names.get(a.role, earlier), a.name, a.role)))
 
 
+def of_list(compiled: Compiled, column: ListColumn) -> str:
+    """Describes a predicate that Spark tests of an event, ``e``, and the earlier ones."""
+    if column.earlier < 0:
+        return f"{pair_of_rows(column.predicate, 'e', 'e')} (e: the event)"
+    return pair_of_list(column, compiled.name_of(column.earlier), compiled.name_of(column.later))
+
+
+def cost_of_list(compiled: Compiled, column: ListColumn) -> str:
+    """Says of how many pairs of events Spark tests a predicate."""
+    if column.earlier < 0:
+        return "Spark tests an inseparable predicate for every two events of a key"
+    earlier, later = compiled.name_of(column.earlier), compiled.name_of(column.later)
+    return f"Spark tests an inseparable predicate for every event of {earlier} with every later one of {later}"
+
+
+def pair_of_list(column: ListColumn, earlier: str, later: str) -> str:
+    """Writes a pairwise predicate that Spark tests of an earlier and a later event."""
+    names = {Role.NEXT: later}
+    return quote(with_attributes(column.predicate, lambda a: Attribute(names.get(a.role, earlier), a.name)))
+
+
 def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison]) -> list[str]:
     """Describes predicates of an edge that no index answers: some comparisons, and those that do not split."""
     variables = compiled.machine.variables
     earlier, later = (compiled.name_of(variables[state]) for state in (edge.source, edge.target))
     tests = [compared(compiled, comparison, earlier, later) for comparison in comparisons]
-    tests += [pair_of_rows(compiled.lists[number], earlier, later) for number in edge.listed]
+    tests += [pair_of_rows(compiled.lists[number].predicate, earlier, later) for number in edge.listed]
     return [f"tested for each two events that meet: {test}" for test in tests]
 
 

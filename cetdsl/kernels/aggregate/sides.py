@@ -82,13 +82,8 @@ class Side(NamedTuple):
 
 def demands_of(pairs: Iterable[Pair], pivot: int, variable: int) -> tuple[Demand, ...]:
     """Returns the demands of pairwise predicates on an event of a variable, given the event of the pivot."""
-    found = []
-    for pair in pairs:
-        if (pair.left_variable, pair.right_variable) == (variable, pivot):
-            found.append((OPERATORS[pair.op], pair.left, pair.right))
-        elif (pair.right_variable, pair.left_variable) == (variable, pivot):
-            found.append((OPERATORS[MIRRORED[pair.op]], pair.right, pair.left))
-    return tuple(found)
+    about = (pair.about(pivot) for pair in pairs)
+    return tuple((OPERATORS[one.op], one.left, one.right) for one in about if one and one.left_variable == variable)
 
 
 #: A state, what entering it demands beside the pairwise predicates, and the NOTs without a match since.

@@ -31,7 +31,6 @@ from cetdsl.kernels.numbers.arithmetic import RAISE_TO
 from cetdsl.kernels.numbers.linear import NO_TREND, add
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
-from cetdsl.pattern.expressions import MIRRORED
 
 
 class SpanEvaluator:
@@ -43,8 +42,7 @@ class SpanEvaluator:
         #: The predicates between two variables, each with the one that is asked about on the left.
         self.links: dict[tuple[int, int], list[Pair]] = {}
         for pair in spec.query.pairs:
-            turned_over = Pair(MIRRORED[pair.op], pair.right_variable, pair.right, pair.left_variable, pair.left)
-            for one in (pair, turned_over):
+            for one in (pair, pair.turned):
                 self.links.setdefault((one.left_variable, one.right_variable), []).append(one)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:

@@ -15,7 +15,7 @@ from cetdsl.kernels._side_by_side import flat, starts_of
 from cetdsl.kernels.enumerate.blocks import WIDE
 from cetdsl.kernels.enumerate.layout import by_source, ints
 from cetdsl.kernels.machine.conditions import compare, edge_holds
-from cetdsl.kernels.machine.program import OPERATORS, Program, lay_out
+from cetdsl.kernels.machine.program import OPERATORS, PAIR_OPERATORS, Program, lay_out
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Shorts, Slices
 
 #: The events that differ from a value stand on both sides of it.
@@ -152,7 +152,7 @@ def lay_out_correlated(spec: KernelSpec) -> tuple[Correlated, Program]:
 
 
 def pair_row(pair: Pair) -> tuple[int, int, int, int, int]:
-    return OPERATORS[pair.op], pair.left_variable, pair.left, pair.right_variable, pair.right
+    return PAIR_OPERATORS[pair.op], pair.left_variable, pair.left, pair.right_variable, pair.right
 
 
 def without_correlated(spec: KernelSpec) -> KernelSpec:

@@ -187,10 +187,13 @@ class SearchLayout:
         heads = np.cumsum([0] + [sizes[join] for join in self.edges.chain_join]).astype(np.int64)
         return JoinCodes(later, earlier, heads), int(heads[-1])
 
-    def lists(self, events: Events) -> Lists | None:
-        """The lists of a chunk of events, if any edge looks at one."""
-        if len(self.edges.listed) == 0:
-            return None
+    @property
+    def asks_lists(self) -> bool:
+        """Whether any edge has a list predicate."""
+        return len(self.edges.listed) > 0
+
+    def lists(self, events: Events) -> Lists:
+        """The lists of a chunk of events."""
         return Lists(events.list_start, events.list_items, *_invert(events.list_start, events.list_items))
 
     def scratch(self, longest: int, heads: int) -> Scratch:

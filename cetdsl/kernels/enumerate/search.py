@@ -28,6 +28,7 @@ import numpy as np
 
 from cetdsl.ir.indexes import lower_guards
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.machine import LISTED
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.enumerate.blocks import (
     BINDINGS,
@@ -56,7 +57,9 @@ from cetdsl.kernels.enumerate.correlated import (
 from cetdsl.kernels.enumerate.layout import Edges, Guards, Lists, Scratch, SearchInput, SearchLayout
 from cetdsl.kernels.enumerate.useful import comparisons_hold, find_hopeful, find_useful, is_exhausted, next_listed
 from cetdsl.kernels.machine.conditions import (
+    BY_LISTS,
     Subslices,
+    are_listed,
     compare,
     conditions_of,
     may_begin,
@@ -69,7 +72,15 @@ from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Shorts, Slices
 
 
 @jit
-def _pairs_allow(pairs: Ints, codes: Ints, valid: Bools, path_event: Ints, path_variable: Shorts, depth: int) -> bool:
+def _pairs_allow(
+    pairs: Ints,
+    codes: Ints,
+    valid: Bools,
+    lists: Lists | None,
+    path_event: Ints,
+    path_variable: Shorts,
+    depth: int,
+) -> bool:
     """Whether the last binding satisfies its pairwise predicates with all bindings before it."""
     last = depth - 1
     new, variable = path_event[last], path_variable[last]
@@ -85,7 +96,10 @@ def _pairs_allow(pairs: Ints, codes: Ints, valid: Bools, path_event: Ints, path_
                 left, right = old, new
             else:
                 continue
-            if not (valid[f, left] and valid[g, right] and compare(pairs[k, 0], codes[f, left], codes[g, right])):
+            if lists is not None and pairs[k, 0] == BY_LISTS:
+                if not are_listed(lists.start, lists.items, f, g, left, right):
+                    return False
+            elif not (valid[f, left] and valid[g, right] and compare(pairs[k, 0], codes[f, left], codes[g, right])):
                 return False
     return True
 
@@ -145,8 +159,8 @@ def _search(
     given : SearchInput
         The events of the chunk, their codes, and the subslices to search.
     guards, gaps, lists
-        None where no negation guards the begin or the end of a trend, where no negation is correlated, and where no
-        edge has a list.
+        None where no negation guards the begin or the end of a trend, where no negation is correlated, and where
+        neither an edge nor a pairwise predicate asks a list.
     scratch : Scratch
         What the pass from back to front has found in the subslice that ``at`` is in.
     path : Path
@@ -243,7 +257,7 @@ def _search(
         edge = out_start[state]
         path_edge[depth] = edge
         path_cursor[depth] = first[later - low, edge] if edge < out_start[state + 1] else -1
-        if pairs.shape[0] > 0 and not _pairs_allow(pairs, codes, valid, path_event, path_variable, depth + 1):
+        if pairs.shape[0] > 0 and not _pairs_allow(pairs, codes, valid, lists, path_event, path_variable, depth + 1):
             continue
         if gaps is not None and not new_gap_allows(gaps, events, path, depth + 1, slice_low, high):
             continue
@@ -274,6 +288,7 @@ class Search:
         self._layout = SearchLayout(machine)
         self._program = lay_out(machine).program
         self._pairs = np.array([pair_row(pair) for pair in spec.query.pairs], dtype=np.int64).reshape(-1, 5)
+        self._asks_lists = self._layout.asks_lists or any(pair.op == LISTED for pair in spec.query.pairs)
         self._correlated, self._negated = lay_out_correlated(spec)
 
     def blocks(
@@ -311,7 +326,7 @@ class Search:
         conditions = conditions_of(query, events, before, until)
         subslices = subslices_of(query, slices, events, bounds)
         codes, heads = layout.tables(events)
-        lists = layout.lists(events)
+        lists = layout.lists(events) if self._asks_lists else None
         pivot_pairs = conditions.pivot_pair
         given = SearchInput(events, codes, subslices, slices.low, self._pairs, conditions.pivot_variable, pivot_pairs)
         widest = int((slices.high - slices.low).max())

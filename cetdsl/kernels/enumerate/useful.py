@@ -14,7 +14,7 @@ import numpy as np
 
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.layout import Edges, Guards, JoinCodes, Lists, Scratch, SearchInput
-from cetdsl.kernels.machine.conditions import compare, is_listed, may_end
+from cetdsl.kernels.machine.conditions import BY_LISTS, are_listed, compare, is_listed, may_end
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places, Slices
 
 
@@ -117,11 +117,22 @@ def _first_on_chain(
 
 
 @jit
-def _pivot_pairs_allow(pairs: Ints, codes: Ints, valid: Bools, pivot: int, event: int, variable: int) -> bool:
+def _pivot_pairs_allow(
+    pairs: Ints,
+    codes: Ints,
+    valid: Bools,
+    lists: Lists | None,
+    pivot: int,
+    event: int,
+    variable: int,
+) -> bool:
     for k in range(pairs.shape[0]):
         if pairs[k, 1] == variable:
             f, g = pairs[k, 2], pairs[k, 3]
-            if not (valid[f, event] and valid[g, pivot] and compare(pairs[k, 0], codes[f, event], codes[g, pivot])):
+            if lists is not None and pairs[k, 0] == BY_LISTS:
+                if not are_listed(lists.start, lists.items, f, g, event, pivot):
+                    return False
+            elif not (valid[f, event] and valid[g, pivot] and compare(pairs[k, 0], codes[f, event], codes[g, pivot])):
                 return False
     return True
 
@@ -209,7 +220,7 @@ def find_useful(
                     if pivot_variable == bound:
                         if event != pivot:
                             continue
-                    elif not _pivot_pairs_allow(pivot_pairs, codes, valid, pivot, event, bound):
+                    elif not _pivot_pairs_allow(pivot_pairs, codes, valid, lists, pivot, event, bound):
                         continue
                 found = edges.ends[state]
                 if guards is not None and found and stamp > 0:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Conditions, pivot_allows
-from cetdsl.kernels.vocabulary import Events, Ints
+from cetdsl.kernels.machine.conditions import BY_LISTS, NO_CONDITIONS, Conditions, pivot_allows
+from cetdsl.kernels.vocabulary import Bools, Events, Ints
 
 
 class Beside(NamedTuple):
@@ -42,7 +43,10 @@ def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high:
     begins[start[:-1]] = True
     instant = events.instant[number]
     begins[1:] |= instant[1:] != instant[:-1]
-    list_start, list_items = _lists(events, start, number)
+    between_neighbours = np.ones(events.list_start.shape[0], dtype=np.bool_)
+    of_pivot = demands[demands[:, 0] == BY_LISTS, 2:]
+    between_neighbours[of_pivot[of_pivot >= 0]] = False
+    list_start, list_items = _lists(events, start, number, between_neighbours)
     return Beside(
         Events(
             start,
@@ -61,6 +65,7 @@ def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high:
 @jit
 def _allowed(events: Events, conditions: Conditions, low: Ints, high: Ints, pivot: Ints) -> tuple[Ints, Ints, Ints]:
     """Returns where the events of each pivot begin, their numbers, and the variables that each may be bound to."""
+    events, conditions = borrowed(events), borrowed(conditions)
     room = 0
     for s in range(len(pivot)):
         room += high[s] - low[s]
@@ -84,14 +89,17 @@ def _allowed(events: Events, conditions: Conditions, low: Ints, high: Ints, pivo
 
 
 @jit
-def _lists(events: Events, start: Ints, number: Ints) -> tuple[Ints, Ints]:
-    """Returns the lists of events that may precede each event, as far as these belong to the same pivot."""
+def _lists(events: Events, start: Ints, number: Ints, copied: Bools) -> tuple[Ints, Ints]:
+    """Returns the lists of events that may precede each event, as far as these belong to the same pivot.
+
+    Those of rows that are not ``copied`` are empty.
+    """
     lists, size = events.list_start.shape[0], 0
     place = np.full(len(events.time) if lists else 0, -1)
     list_start = np.zeros((lists, len(number) + 1), dtype=np.int64)
     room = 0
     for row in range(lists):
-        for i in number:
+        for i in number if copied[row] else number[:0]:
             room += events.list_start[row, i + 1] - events.list_start[row, i]
     items = np.empty(room, dtype=np.int64)
     for row in range(lists):
@@ -99,7 +107,8 @@ def _lists(events: Events, start: Ints, number: Ints) -> tuple[Ints, Ints]:
             for n in range(start[s], start[s + 1]):
                 i = number[n]
                 list_start[row, n] = size
-                for at in range(events.list_start[row, i], events.list_start[row, i + 1]):
+                end = events.list_start[row, i + 1] if copied[row] else 0
+                for at in range(events.list_start[row, i], end):
                     # What was written for another pivot lies elsewhere.
                     earlier = place[events.list_items[at]]
                     if start[s] <= earlier < n and number[earlier] == events.list_items[at]:

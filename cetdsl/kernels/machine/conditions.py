@@ -15,13 +15,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cetdsl.ir.kernel import KernelQuery
+from cetdsl.ir.machine import LISTED
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels._jit import inlined
-from cetdsl.kernels.machine.program import OPERATORS, Program, place_of
+from cetdsl.kernels.machine.program import PAIR_OPERATORS, Program, place_of
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.windows import pivot_subslices, span_subslices
-from cetdsl.pattern.expressions import MIRRORED
 
+#: The operator of a pairwise predicate by which lists say which events satisfy it.
+BY_LISTS = PAIR_OPERATORS[LISTED]
 #: The pivot is the first event of the trend, whatever its variable.
 FIRST_EVENT = -2
 
@@ -53,7 +55,8 @@ class Conditions(NamedTuple):
     pivot_variable : int
         -1: there is no pivot. ``FIRST_EVENT``: it is the first event of the trend, whatever its variable.
     pivot_pair : int64 array, shape (pairs, 4)
-        Operator, other variable, its column, the pivot's column.
+        Operator, other variable, its column, the pivot's column. Where the operator asks lists, these are the lists of
+        the later event if the other's event, or the pivot, is the earlier one; -1: this never satisfies the predicate.
     latest_before, latest_until : int64 arrays, shape (negations, n)
         Instant of the latest start of a match of the negation that ends before (at or before) the event; -1: none.
     instant_time : int64 array, shape (instants,) or (0,)
@@ -97,12 +100,8 @@ def conditions_of(query: KernelQuery, events: Events, before: Ints, until: Ints,
 
 def pivot_demands(query: KernelQuery) -> Ints:
     """Returns what an event of the pivot demands of other events, see :class:`Conditions`."""
-    demands = []
-    for pair in query.pairs:
-        if pair.right_variable == query.pivot:
-            demands.append((OPERATORS[pair.op], pair.left_variable, pair.left, pair.right))
-        elif pair.left_variable == query.pivot:
-            demands.append((OPERATORS[MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
+    about = (pair.about(query.pivot) for pair in query.pairs)
+    demands = [(PAIR_OPERATORS[one.op], one.left_variable, one.left, one.right) for one in about if one is not None]
     return np.array(demands, dtype=np.int64).reshape(-1, 4)
 
 
@@ -168,6 +167,16 @@ def is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later:
 
 
 @inlined
+def are_listed(list_start: Ints, list_items: Ints, f: int, g: int, event: int, other: int) -> bool:
+    """Whether lists say that two events satisfy a pairwise predicate.
+
+    Row ``f`` lists the ``event`` if it is the earlier of the two, and row ``g`` the ``other``; -1: there is no list.
+    """
+    row, earlier, later = (f, event, other) if event < other else (g, other, event)
+    return row >= 0 and earlier < later and is_listed(list_start, list_items, row, earlier, later)
+
+
+@inlined
 def edge_holds(tests: Tests, events: Events, edge: int, earlier: int, later: int) -> bool:
     """Whether all comparisons and lists of an edge allow two events as neighbours."""
     for c in range(tests.comparison_start[edge], tests.comparison_start[edge + 1]):
@@ -190,6 +199,10 @@ def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int,
     for k in range(conditions.pivot_pair.shape[0]):
         if conditions.pivot_pair[k, 1] == variable:
             f, g = conditions.pivot_pair[k, 2], conditions.pivot_pair[k, 3]
+            if conditions.pivot_pair[k, 0] == BY_LISTS:
+                if not are_listed(events.list_start, events.list_items, f, g, event, pivot):
+                    return False
+                continue
             if not (events.valid[f, event] and events.valid[g, pivot]):
                 return False
             if not compare(conditions.pivot_pair[k, 0], events.codes[f, event], events.codes[g, pivot]):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.indexes import HASH, SCAN, TREE, index_of
-from cetdsl.ir.machine import Comparison, Machine
+from cetdsl.ir.machine import LISTED, Comparison, Machine
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels._side_by_side import flat, grouped, starts_of
 from cetdsl.kernels.numbers.copying import copy
@@ -17,6 +17,8 @@ from cetdsl.kernels.vocabulary import Events, Index, Ints, Places
 from cetdsl.kernels.wire.columns import from_numpy, to_numpy
 
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
+#: The operators of pairwise predicates; the last one asks lists in place of codes.
+PAIR_OPERATORS = {**OPERATORS, LISTED: 6}
 
 #: So many values are sorted byte by byte.
 _MANY_VALUES = 4_096

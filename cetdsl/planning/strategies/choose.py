@@ -8,7 +8,7 @@ from cetdsl.ir.operators import ChooseTrends, MeasureChoice, Operator, Scan
 from cetdsl.ir.operators.detect_trends import Planned
 from cetdsl.planning.detection import adapting_for, problem_of
 from cetdsl.planning.strategies.detect import with_plan
-from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.enumerate import list_as_compiled
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
 from cetdsl.planning.strategies.subject import subject_of
 
@@ -34,7 +34,7 @@ def choose(request: TrendsRequest) -> Operator | Declined:
         for branch, order, problem in zip(subject.branches, orders, problems, strict=True)
     )
     planned = Planned(problems, orders, asked.plan)
-    return with_plan(list_trends(subject.request), source, plans, planned, ChooseTrends)
+    return with_plan(list_as_compiled(subject.request), source, plans, planned, ChooseTrends)
 
 
 def measure_choice(request: TrendsRequest) -> MeasureChoice | Declined:

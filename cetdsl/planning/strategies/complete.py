@@ -48,6 +48,7 @@ from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
 from cetdsl.planning.accumulators import AccumulatorPlan
+from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.pivots import joint_pivot
 from cetdsl.planning.shadows import TooMany, plan_shadows
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
@@ -176,7 +177,7 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
     source = source_of(request.resolved)
     if len(request.compiled) != 1:
         return Declined(_PAIRED)
-    compiled = request.compiled[0]
+    compiled = with_listed_pairs(request.compiled[0], request.resolved)
     reason = why_not_propagate(compiled, source)
     if reason is not None:
         return Declined(reason)
@@ -254,7 +255,8 @@ def definition(request: CompleteRequest) -> _Plan:
 
 def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
     """Lists the trends of the definition, complete or all, with ``more`` columns of their events; one scan only."""
-    scan, columns = Scan(source_of(request.resolved), request.compiled[0]), {*request.columns, *more}
+    compiled = with_listed_pairs(request.compiled[0], request.resolved)
+    scan, columns = Scan(source_of(request.resolved), compiled), {*request.columns, *more}
     if request.completeness == ALL:
         return any_trends(scan, columns)
     memory = DEFINITION_BYTES if request.extraction.memory is None else request.extraction.memory

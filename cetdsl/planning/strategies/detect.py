@@ -12,7 +12,7 @@ from cetdsl.ir.operators import DetectTrends, ListTrends, MeasureDetection, Oper
 from cetdsl.ir.operators.detect_trends import Planned
 from cetdsl.ir.source import Source
 from cetdsl.planning.detection import Detection, adapting_for, plans_for, problem_of, why_no_plan
-from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.enumerate import list_as_compiled
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
 from cetdsl.planning.strategies.subject import Subject, subject_of
@@ -27,7 +27,7 @@ def detect(request: TrendsRequest) -> Operator | Declined:
 
 
 def _planned(request: TrendsRequest) -> Operator | Declined:
-    return by_plans(request, lambda subject: list_trends(subject.request))
+    return by_plans(request, lambda subject: list_as_compiled(subject.request))
 
 
 def by_plans(request: TrendsRequest, listing: Callable[[Subject], Operator]) -> Operator | Declined:

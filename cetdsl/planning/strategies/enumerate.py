@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import attrs
+
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.operators import CheckTrends, JoinSides, Limit, ListTrends, Operator, Scan, ShowTrends
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr, attributes, variables
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import has_sides_apart
+from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, TrendsRequest, source_of
 
 
 def list_trends(request: TrendsRequest) -> Operator:
     """Enumerates trends depth first inside the kernel, streamed in Arrow batches."""
+    compiled = tuple(with_listed_pairs(each, request.resolved) for each in request.compiled)
+    return list_as_compiled(attrs.evolve(request, compiled=compiled))
+
+
+def list_as_compiled(request: TrendsRequest) -> Operator:
+    """Enumerates trends; predicates that the query's numbers have no form for are tested of each trend."""
     source = source_of(request.resolved)
     if isinstance(request.resolved.query.pattern, And):
         distinct = has_sides_apart(request.resolved.query.pattern)

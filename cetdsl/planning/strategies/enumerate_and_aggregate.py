@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cetdsl.ir.operators import AggregateTrends, Operator, Scan
 from cetdsl.pattern.properties import has_sides_apart
+from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.strategies.detect import by_plans
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, joined
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, source_of
@@ -16,7 +17,7 @@ def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
 
 
 def _trends(request: AggregateRequest) -> Operator:
-    source, compiled = source_of(request.resolved), request.compiled[0]
+    source, compiled = source_of(request.resolved), with_listed_pairs(request.compiled[0], request.resolved)
     needed = columns_in((*compiled.unfinished, *(aggregate for _, aggregate in request.aggregates)))
     return any_trends(Scan(source, compiled), needed or {source.time})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
@@ -13,6 +14,7 @@ from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.compile import compile_query, queries_of_sides, why_finished
+from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
 from cetdsl.planning.sights import with_sights
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
@@ -25,7 +27,7 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
         return Declined("AND joins events in any order of time, so there is no order to carry counts along")
     if request.is_pair and source.windowing.kind == SPAN:
         return Declined("a span bounds both sides of AND together, so the counts of each do not multiply")
-    request = attrs.evolve(request, compiled=tuple(with_sights(each, request.resolved) for each in request.compiled))
+    request = attrs.evolve(request, compiled=tuple(_prepared(each, request.resolved) for each in request.compiled))
     for compiled in request.compiled:
         reason = why_not_propagate(compiled, source)
         if reason is not None:
@@ -39,6 +41,10 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
         # Nobody asks how many trends there are, and to count them exactly may take far longer than to find extremes.
         plan = attrs.evolve(plan, spec=plan.spec.with_answer(exact=False))
     return merged(plan)
+
+
+def _prepared(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
+    return with_listed_pairs(with_sights(compiled, resolved), resolved)
 
 
 def merged(plan: Operator) -> Operator:
@@ -90,7 +96,7 @@ def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
     if set(left.automaton.variables) & set(right.automaton.variables):
         shared = intersect(left.automaton, right.automaton)
         if not shared.is_empty:
-            compiled = with_sights(compile_query(queries_of_sides(request.resolved)[2], shared), request.resolved)
+            compiled = _prepared(compile_query(queries_of_sides(request.resolved)[2], shared), request.resolved)
             reason = why_not_propagate(compiled, source)
             if reason is not None:
                 return Declined(f"the trends that both sides of AND match: {reason}")

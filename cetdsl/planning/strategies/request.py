@@ -149,15 +149,22 @@ def common_windowing(windowings: Sequence[Windowing], is_stream: bool) -> Window
     ------
     StreamingNotSupported
         If they put each event of a stream into too many windows.
+
+    Examples
+    --------
+    >>> spans = [answered_by_bucket(closed_apart(Windowing(SPAN, length))) for length in (60, 30, 40)]
+    >>> common_windowing(spans[:2], is_stream=True), common_windowing(spans, is_stream=True)
+    (Windowing(kind='span', length=60, slide=0, cut=60), Windowing(kind='span', length=80, slide=0, cut=60))
     """
     if len(set(windowings)) == 1:
         return windowings[0]
     if windowings[0].kind == WHOLE:
         return Windowing(WHOLE)
-    # The trends that begin in a window of a span go on for a span.
-    longest = max(windowing.length + windowing.slide * (windowing.kind == SPAN) for windowing in windowings)
+    longest = max(windowing.length for windowing in windowings)
     if any(windowing.kind == SPAN for windowing in windowings):
-        return in_buckets(Windowing(SPAN, longest), is_stream)
+        cut = max(longest, 1)
+        common = Windowing(SPAN, max(_reach(windowing, cut) for windowing in windowings))
+        return attrs.evolve(common, cut=cut) if is_stream else in_buckets(common, False)
     common = Windowing(SLIDING, longest, math.gcd(*(windowing.slide for windowing in windowings)))
     if is_stream and overlap(common) > MAX_STREAM_OVERLAP:
         raise StreamingNotSupported(
@@ -167,6 +174,16 @@ def common_windowing(windowings: Sequence[Windowing], is_stream: bool) -> Window
             hint="take slides that divide each other, or leave keep= away",
         )
     return in_buckets(common, is_stream)
+
+
+def _reach(windowing: Windowing, cut: int) -> int:
+    """Returns how far behind a time bucket the answers of the windows that begin in it depend on events.
+
+    The trends that begin in a window of a span go on for a span. If buckets do not end where windows do, the last
+    window of a bucket goes beyond it.
+    """
+    beyond = windowing.kind == SPAN and windowing.slide and cut % windowing.slide
+    return windowing.length + (windowing.slide if beyond else 0)
 
 
 def in_buckets(windowing: Windowing, is_stream: bool) -> Windowing:

@@ -1,0 +1,80 @@
+"""Chooses the pairwise predicates that Spark tests pair by pair, before trends are looked for.
+
+``b.rate / a.rate > 2`` does not split into a side for each event, so no kernel evaluates it. Spark tests it for the
+events that ``a`` and ``b`` may bind, and each event gets the list of the earlier ones with which it satisfies it. With
+these a kernel evaluates it as any other pairwise predicate. Without, it could only be tested of finished trends.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.analysis.classify import PredicateClass, shape
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.ir.compiled import Compiled, ListColumn
+from cetdsl.ir.emission import FINAL
+from cetdsl.ir.machine import LISTED, Machine, Pair, longest_trend
+from cetdsl.pattern.expressions import Attribute, Expr, Role, variables, with_attributes
+from cetdsl.planning.pivots import binds_exactly_one
+
+
+def with_listed_pairs(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
+    """Returns the query with lists in place of the predicates between two variables, one of which binds one event.
+
+    Trends of at most two events are as many as the pairs on the lists, which then are not worth making.
+    """
+    if 0 < longest_trend(compiled.machine) <= 2 or not _may_be_listed(resolved):
+        return compiled
+    chosen = [predicate for predicate in compiled.residual if _is_listed(compiled, predicate)]
+    lists, pairs = list(compiled.lists), list(compiled.pairs)
+    for predicate in chosen:
+        pairs.append(_listed(compiled, predicate, lists))
+    residual = tuple(predicate for predicate in compiled.residual if predicate not in chosen)
+    return attrs.evolve(compiled, lists=tuple(lists), pairs=tuple(pairs), residual=residual)
+
+
+def _may_be_listed(resolved: ResolvedQuery) -> bool:
+    """Whether Spark may look at the events of a key: where a stream keeps them for any query, it sees none."""
+    return not resolved.is_stream or (resolved.emit == FINAL and not resolved.state.whole)
+
+
+def _is_listed(compiled: Compiled, predicate: Expr) -> bool:
+    related = variables(predicate)
+    if shape(predicate) is not PredicateClass.PAIRWISE or len(related) != 2:
+        return False
+    return any(binds_exactly_one(compiled.machine, compiled.number_of(name)) for name in related)
+
+
+def _listed(compiled: Compiled, predicate: Expr, lists: list[ListColumn]) -> Pair:
+    """Returns a predicate as one of lists, which are added to those that there are."""
+    left, right = map(compiled.number_of, variables(predicate))
+
+    def row(earlier: int, later: int) -> int:
+        if not _may_follow(compiled.machine, earlier, later):
+            return -1
+        column = ListColumn(_in_order(predicate, compiled.name_of(later)), earlier, later)
+        if column not in lists:
+            lists.append(column)
+        return lists.index(column)
+
+    return Pair(LISTED, left, row(left, right), right, row(right, left))
+
+
+def _in_order(predicate: Expr, later: str) -> Expr:
+    """Writes a predicate of two variables over an earlier and a later event."""
+    roles = {later: Role.NEXT}
+    return with_attributes(predicate, lambda a: Attribute(None, a.name, roles.get(a.variable or "", Role.EACH)))
+
+
+def _may_follow(machine: Machine, earlier: int, later: int) -> bool:
+    """Whether a trend may bind an event to one variable, and a later event to another."""
+    following: dict[int, set[int]] = {state: set() for state in range(len(machine.variables))}
+    for edge in machine.edges:
+        following[edge.source].add(edge.target)
+    waiting = [state for state, variable in enumerate(machine.variables) if variable == earlier]
+    seen = set[int]()
+    while waiting:
+        new = following[waiting.pop()] - seen
+        seen |= new
+        waiting += new
+    return any(machine.variables[state] == later for state in seen)
