@@ -245,7 +245,7 @@ class Worker:
             bound = may_bind(earlier, column.earlier) and may_bind(row, column.later)
             return bound and reference.evaluate(column.predicate, look) is True
 
-        return [earlier["p"] for earlier in before if holds(earlier)]
+        return [row["p"] - earlier["p"] for earlier in before if holds(earlier)]
 
     def _buckets(self, time: int, spec: KernelSpec) -> range:
         windowing = spec.query.windowing

@@ -2,7 +2,7 @@
 
 A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` splits into no two sides. Spark's
 own expressions decide it for the pairs of events of a key within a window's length; the kernel gets, with each event,
-the positions of the earlier events that satisfy it together with this one.
+how many events before it those are that satisfy it together with this one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.ir.compiled import ListColumn
 
-#: No positions.
-_NONE = "CAST(array() AS array<bigint>)"
+#: No events.
+_NONE = "CAST(array() AS array<int>)"
 
 
 def with_lists(
@@ -26,32 +26,52 @@ def with_lists(
     gather: Callable[[Column], Column] = F.collect_list,
     once: Callable[[DataFrame], DataFrame] = lambda gathered: gathered,
 ) -> DataFrame:
-    """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ...
+    """The selected rows with the event's position ``p`` among those of its time, and the lists ``l0``, ``l1``, ...
 
-    The columns ``closing`` of a stream tell its events apart as keys do; it may ``gather`` them in its own way, and see
-    to it that this is done ``once`` for each key.
+    A list tells of each event on it how many events of the key lie between it and this one, and one more. The columns
+    ``closing`` of a stream tell its events apart as keys do; it may ``gather`` them in its own way, and see to it that
+    this is done ``once`` for each key.
     """
     asked = frame.compiled.lists
     of_some = {f"l{n}": column for n, column in enumerate(asked) if column.earlier >= 0}
     of_any = {f"l{n}": column for n, column in enumerate(asked) if column.earlier < 0}
     names = sorted({name for column in asked for name in column.names})
     rows = frame.select({**columns, "x": frame.event_struct(names), "u": frame.ticks})
-    keys = [*frame.key_names, *closing]
+    others = [name for name in rows.columns if name not in (*frame.key_names, *closing)]
+    keys, length = [*frame.key_names, *closing], frame.source.windowing.length
+    stretch = [_STRETCH, _OWN] if length and not closing else []
+    rows = _in_stretches(rows, length) if stretch else rows
     order = frame.settled_order if "i" in columns else frame.order
-    others = [name for name in rows.columns if name not in keys]
-    event = F.struct(*order, *(name for name in others if name not in order))
+    event = F.struct(*order, *stretch[1:], *(name for name in others if name not in order))
     # Sorting whole structs would compare columns that have no order (maps), so only the ordering columns are compared.
     by_order = F.array_sort(gather(event), lambda left, right: _compared(left, right, order))
-    grouped = once(rows.groupBy(*keys).agg(by_order.alias("events")))
-    found = [_lists_of_key(frame, column).alias(name) for name, column in of_some.items()]
+    grouped = once(rows.groupBy(*keys, *stretch[:1]).agg(by_order.alias("events")))
+    found = [_lists_of_key(frame, column, bool(stretch)).alias(name) for name, column in of_some.items()]
     events = [F.col("events")] if of_any else []
     exploded = grouped.select(*keys, *events, F.posexplode(F.arrays_zip("events", *found)).alias("p", "row"))
     row = F.col("row").getField("events")
+    if stretch:
+        exploded = exploded.filter(row.getField(_OWN))
     kept = [row.getField(name).alias(name) for name in others if name not in ("x", "u")]
     lists = {name: F.col("row").getField(name) for name in of_some}
-    lists |= {name: _positions(frame, column, row) for name, column in of_any.items()}
+    lists |= {name: _distances(frame, column, row) for name, column in of_any.items()}
     position = F.col("p").cast("bigint").alias("p")
     return exploded.select(*keys, *kept, position, *(lists[f"l{n}"].alias(f"l{n}") for n in range(len(asked))))
+
+
+#: The columns of a stretch of time, as long as a window, and of whether an event is one of it or of the one before.
+_STRETCH, _OWN = "z", "o"
+
+
+def _in_stretches(rows: DataFrame, length: int) -> DataFrame:
+    """Gives each event to its stretch of time and to the next one, whose windows may have it.
+
+    So a key's events are compared with those of two stretches, however many it has. Those without a time, of which the
+    kernel tells, are in one by themselves.
+    """
+    own = F.expr(f"(u - pmod(u, {length})) div {length}")
+    each = F.when(own.isNull(), F.array(own)).otherwise(F.array(own, own + 1))
+    return rows.select("*", F.explode(each).alias(_STRETCH)).withColumn(_OWN, F.col(_STRETCH).eqNullSafe(own))
 
 
 def _compared(left: Column, right: Column, order: list[str]) -> Column:
@@ -63,34 +83,35 @@ def _compared(left: Column, right: Column, order: list[str]) -> Column:
     return result
 
 
-def _positions(frame: EventFrame, column: ListColumn, row: Column) -> Column:
-    """Returns positions of the earlier events of the key that satisfy the predicate together with a row."""
-    before = F.slice(F.col("events"), F.lit(1), F.col("p"))
+def _distances(frame: EventFrame, column: ListColumn, row: Column) -> Column:
+    """Returns how many events before a row those are that satisfy the predicate together with it."""
+    place = F.col("p")
+    before = F.slice(F.col("events"), F.lit(1), place)
 
-    def position_if(earlier: Column, number: Column) -> Column:
-        holds = _holds(frame, column, earlier, row)
-        return F.when(holds, number.cast("bigint")).otherwise(F.lit(-1).cast("bigint"))
+    def distance_if(earlier: Column, number: Column) -> Column:
+        return F.when(_holds(frame, column, earlier, row), place - number).otherwise(F.lit(0))
 
-    return F.filter(F.transform(before, position_if), lambda number: number >= 0)
+    return F.filter(F.transform(before, distance_if), lambda distance: distance > 0)
 
 
-def _lists_of_key(frame: EventFrame, column: ListColumn) -> Column:
-    """Returns the lists of all events of a key; only those that may be the later one have anything on theirs.
+def _lists_of_key(frame: EventFrame, column: ListColumn, of_stretch: bool) -> Column:
+    """Returns the lists of all events of a key or stretch; those of events that cannot be the later one are empty.
 
     They are found before each event gets a row of its own, which would be given all candidates, asked or not.
     """
     earlier, later = F.lit(1 << column.earlier), F.lit(1 << column.later)
 
     def candidate(event: Column, number: Column) -> Column:
-        return F.struct(number.cast("bigint").alias("p"), event.alias("event"))
+        return F.struct(number.alias("p"), event.alias("event"))
 
     def lists(candidates: Column) -> Column:
         def of_event(event: Column, number: Column) -> Column:
             def fits(one: Column) -> Column:
                 return (one.getField("p") < number) & _holds(frame, column, one.getField("event"), event)
 
-            fitting = F.transform(F.filter(candidates, fits), lambda one: one.getField("p"))
+            fitting = F.transform(F.filter(candidates, fits), lambda one: number - one.getField("p"))
             asked = event.getField("m").bitwiseAND(later) != 0
+            asked = event.getField(_OWN) & asked if of_stretch else asked
             return F.when(asked, fitting).otherwise(F.expr(_NONE))
 
         return F.transform("events", of_event)

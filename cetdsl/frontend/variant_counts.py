@@ -21,6 +21,7 @@ from cetdsl.pattern.expressions import Aggregate, Expr, conjuncts
 from cetdsl.pattern.properties import binds_at_least_one
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.variants import GAP, NOT, PART, PREDICATE, demands_of, without
+from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.planner import plan_aggregate, strategy_name
 from cetdsl.planning.strategies.enumerate_and_aggregate import enumerate_and_aggregate
 from cetdsl.planning.strategies.request import compile_sides
@@ -148,7 +149,8 @@ class VariantCounts:
         keys, own = set(_keys(query)), set(_keys(self._query))
         if keys == own and (query.window is None) == (self._query.window is None):
             return False
-        if not any(map(_is_quadratic, compile_sides(resolved))):
+        sides = (with_listed_pairs(side, resolved) for side in compile_sides(resolved))
+        if not any(map(_is_quadratic, sides)):
             return False
         return self._most_of_a_key(sorted(keys)) > PAIRED
 

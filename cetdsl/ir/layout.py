@@ -159,7 +159,7 @@ class RowLayout:
     def order(self) -> tuple[str, ...]:
         """The columns by which the rows of a partition are sorted.
 
-        Lists refer to positions, and a fingerprint makes the order the same whenever the rows are computed.
+        Lists tell distances in this order, and a fingerprint makes the order the same whenever the rows are computed.
         """
         last = (POSITION,) if self.lists else (MASK, FINGERPRINT) if self.has(FINGERPRINT) else ()
         return (TIME, *self.all_of(TIE), *filter(self.has, last))

@@ -55,7 +55,7 @@ def propagation_costs(sides: Sequence[Operator]) -> tuple[str, ...]:
     if unit == "a span":
         costs.append("one pass per event that can begin a trend")
     for side in sides:
-        costs += [words.cost_of_list(side.compiled, column) for column in side.compiled.lists]
+        costs += [words.cost_of_list(side.source, side.compiled, column) for column in side.compiled.lists]
     return tuple(dict.fromkeys(costs))
 
 

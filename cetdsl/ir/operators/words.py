@@ -183,12 +183,15 @@ def of_list(compiled: Compiled, column: ListColumn) -> str:
     return pair_of_list(column, compiled.name_of(column.earlier), compiled.name_of(column.later))
 
 
-def cost_of_list(compiled: Compiled, column: ListColumn) -> str:
+def cost_of_list(source: Source, compiled: Compiled, column: ListColumn) -> str:
     """Says of how many pairs of events Spark tests a predicate."""
     if column.earlier < 0:
-        return "Spark tests an inseparable predicate for every two events of a key"
-    earlier, later = compiled.name_of(column.earlier), compiled.name_of(column.later)
-    return f"Spark tests an inseparable predicate for every event of {earlier} with every later one of {later}"
+        pairs = "every two events of a key"
+    else:
+        earlier, later = compiled.name_of(column.earlier), compiled.name_of(column.later)
+        pairs = f"every event of {earlier} with every later one of {later}"
+    near = "" if source.windowing.kind == WHOLE else ", where a window may have both"
+    return f"Spark tests an inseparable predicate for {pairs}{near}"
 
 
 def pair_of_list(column: ListColumn, earlier: str, later: str) -> str:

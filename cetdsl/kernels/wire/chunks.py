@@ -26,7 +26,6 @@ from cetdsl.ir.layout import (
     LIST,
     MASK,
     MATRIX,
-    POSITION,
     SHARE,
     TESTS,
     TIE,
@@ -306,15 +305,13 @@ class ChunkReader:
         return time, mask
 
     def _lists(self, table: pa.Table, segment_start: Ints, count: int) -> tuple[Ints, Ints]:
-        """Turns list columns into positions in the chunk, without what lies before the chunk."""
+        """Turns list columns, of distances, into positions in the chunk, without what lies before the chunk."""
         names = self.layout.all_of(LIST)
         start = np.zeros((len(names), count + 1), dtype=np.int64)
         items: list[NDArray[np.int64]] = []
         if not names:
             return start, np.zeros(0, dtype=np.int64)
-        position = integers(as_array(self._column(table, POSITION)))
         first = np.repeat(segment_start[:-1], np.diff(segment_start))
-        shift = first - position[first]
         offset = 0
         for row, name in enumerate(names):
             array = as_array(self._column(table, name))
@@ -323,7 +320,7 @@ class ChunkReader:
             if array.null_count:
                 lengths = np.where(validity(array), lengths, 0)
             owner = np.repeat(np.arange(count), lengths)
-            flat = flat + shift[owner]
+            flat = owner - flat
             kept = flat >= first[owner]
             start[row, 0] = offset
             start[row, 1:] = offset + np.cumsum(np.bincount(owner[kept], minlength=count))
