@@ -138,3 +138,34 @@ def test_only_events_that_are_bound_are_tested(spark: Any) -> None:
     asked = df.pattern("PATTERN SEQ(A a, B+ b, A) WHERE b.x / a.x >= 0", time="t")
     assert asked.count_trends().first()["count"] == 3
     assert len(asked.trends().collect()) == 3
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("window", ["", "WITHIN 5 SLIDE 5", "WITHIN 4"])
+def test_events_that_other_predicates_exclude_are_not_tested(spark: Any, window: str) -> None:
+    rows = [(1, "A", 2), (2, "B", 2), (3, "B", 4), (4, "B", 8), (9, "B", 2)]
+    df = spark.createDataFrame(rows, "t int, type string, x int")
+    for pattern, expected in (("SEQ(A a, B+ b)", 3), ("SEQ(A a, B b)", 2)):
+        for guarded in (
+            "a.x != b.x AND 10 / (b.x - a.x) > 1",
+            "a.x * b.x != 4 AND 10 / (b.x * a.x - 4) > 0",
+            "a.x < b.x AND b.x > PREV(b).x AND 10 / (b.x - a.x) > 1",
+        ):
+            if "PREV" not in guarded or "+" in pattern:
+                asked = df.pattern(f"PATTERN {pattern} WHERE {guarded} {window}", time="t")
+                counts = [asked.aggregate(n=cet.count()).first()["n"], len(asked.trends().collect())]
+                assert counts == [expected, expected], guarded
+
+
+@pytest.mark.classic
+def test_a_long_key_is_compared_by_stretches_of_its_windows(spark: Any) -> None:
+    """Of 30,000 events Spark would compare 450 million pairs; of those within a window there are few."""
+    df = spark.range(-500, 29_500).selectExpr("id AS t", "'A' AS type", "pmod(id, 7) * 1.0D AS x")
+    asked = df.pattern("PATTERN SEQ(A a, A b) WHERE a.x * b.x > 20 WITHIN 10 SLIDE 4", time="t")
+    found = {row.window.start: int(row["count"]) for row in asked.count_trends().collect()}
+
+    def expected(start: int) -> int:
+        x = [time % 7 for time in range(max(start, -500), min(start + 10, 29_500))]
+        return sum(one * other > 20 for place, one in enumerate(x) for other in x[place + 1 :])
+
+    assert found == {start: expected(start) for start in range(-508, 29_500, 4) if expected(start)}

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.ir.compiled import ListColumn
+from cetdsl.ir.windowing import SLIDING, WHOLE
 
 #: No events.
 _NONE = "CAST(array() AS array<int>)"
@@ -123,8 +124,16 @@ def _lists_of_key(frame: EventFrame, column: ListColumn, of_stretch: bool) -> Co
 
 
 def _holds(frame: EventFrame, column: ListColumn, earlier: Column, later: Column) -> Column:
-    """Whether two events of a key satisfy a predicate, and a window may have both."""
-    holds = frame.pair_column(column.predicate, earlier.getField("x"), later.getField("x"))
-    if length := frame.source.windowing.length:
-        holds = (earlier.getField("u") >= later.getField("u") - F.lit(length)) & holds
-    return holds
+    """Whether two events of a key satisfy a predicate, which is asked only if a window may have both."""
+    x, y = earlier.getField("x"), later.getField("x")
+    holds, windowing = frame.pair_column(column.predicate, x, y), frame.source.windowing
+    if column.guard is not None:
+        holds = F.when(frame.pair_column(column.guard, x, y), holds)
+    if windowing.kind == WHOLE:
+        return holds
+    first = earlier.getField("u")
+    if windowing.kind == SLIDING:
+        # The last window that has the earlier event has the later one, if any has both.
+        first = first - F.pmod(first, F.lit(windowing.slide))
+        return F.when(later.getField("u") < first + F.lit(windowing.length), holds)
+    return F.when(later.getField("u") <= first + F.lit(windowing.length), holds)

@@ -25,17 +25,20 @@ class ListColumn:
     """A predicate of two events that Spark tests: each event gets the positions of the earlier ones that satisfy it.
 
     The later event's attributes are in the NEXT role. ``earlier`` and ``later`` are the variables that the two must be
-    able to bind, by number; -1: any.
+    able to bind, by number; -1: any. The predicate is tested only where the ``guard`` holds of the two: what else the
+    query asks of them may be what spares it a division by zero.
     """
 
     predicate: Expr
     earlier: int = -1
     later: int = -1
+    guard: Expr | None = None
 
     @property
     def names(self) -> dict[str, None]:
-        """The names of the columns that the predicate compares, in reading order."""
-        return dict.fromkeys(node.name for node in attributes(self.predicate))
+        """The names of the columns that are compared, in reading order."""
+        parts = (self.predicate,) if self.guard is None else (self.predicate, self.guard)
+        return dict.fromkeys(node.name for part in parts for node in attributes(part))
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, Work, build_automaton, restrict_count
-from cetdsl.pattern.expressions import Expr, conjuncts, strip, variables
+from cetdsl.pattern.expressions import Expr, conjunction, conjuncts, strip, variables
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import NEXT
@@ -171,10 +171,13 @@ class _Compiler:
 
     def _edge_conditions(self, predicates: list[Expr]) -> tuple[tuple[Comparison, ...], tuple[int, ...]]:
         comparisons, listed = [], []
+        before = [unnamed(predicate) for predicate in predicates if separate(predicate) is not None]
         for predicate in predicates:
             found = separate(predicate)
             if found is None:
-                listed.append(self.lists.setdefault(ListColumn(unnamed(predicate)), len(self.lists)))
+                column = ListColumn(unnamed(predicate), guard=conjunction(before) if before else None)
+                listed.append(self.lists.setdefault(column, len(self.lists)))
+                before.append(column.predicate)
             else:
                 later, earlier = self._comparison_columns(found.left, found.right)
                 comparisons.append(Comparison(found.op, later, earlier))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.analysis.classify import PredicateClass, shape
+from cetdsl.analysis.classify import PredicateClass, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.compiled import Compiled, ListColumn
 from cetdsl.ir.emission import FINAL
 from cetdsl.ir.machine import LISTED, Machine, Pair, longest_trend
-from cetdsl.pattern.expressions import Attribute, Expr, Role, variables, with_attributes
+from cetdsl.pattern.expressions import Attribute, Expr, Role, conjunction, variables, with_attributes
 from cetdsl.planning.pivots import binds_exactly_one
 
 
@@ -27,8 +27,10 @@ def with_listed_pairs(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
         return compiled
     chosen = [predicate for predicate in compiled.residual if _is_listed(compiled, predicate)]
     lists, pairs = list(compiled.lists), list(compiled.pairs)
-    for predicate in chosen:
-        pairs.append(_listed(compiled, predicate, lists))
+    for related in dict.fromkeys(frozenset(variables(predicate)) for predicate in chosen):
+        # In the order of the text: each may be what spares the next one an error.
+        predicate = conjunction([one for one in chosen if related == set(variables(one))])
+        pairs.append(_listed(compiled, predicate, _guard(resolved, related), lists))
     residual = tuple(predicate for predicate in compiled.residual if predicate not in chosen)
     return attrs.evolve(compiled, lists=tuple(lists), pairs=tuple(pairs), residual=residual)
 
@@ -45,14 +47,28 @@ def _is_listed(compiled: Compiled, predicate: Expr) -> bool:
     return any(binds_exactly_one(compiled.machine, compiled.number_of(name)) for name in related)
 
 
-def _listed(compiled: Compiled, predicate: Expr, lists: list[ListColumn]) -> Pair:
+def _guard(resolved: ResolvedQuery, related: frozenset[str]) -> Expr | None:
+    """Returns what the query asks of two events by comparisons of a side for each."""
+    parts = [
+        predicate
+        for predicate in resolved.query.where
+        if related == set(variables(predicate))
+        and shape(predicate) is PredicateClass.PAIRWISE
+        and separate(predicate) is not None
+    ]
+    return conjunction(parts) if parts else None
+
+
+def _listed(compiled: Compiled, predicate: Expr, guard: Expr | None, lists: list[ListColumn]) -> Pair:
     """Returns a predicate as one of lists, which are added to those that there are."""
     left, right = map(compiled.number_of, variables(predicate))
 
     def row(earlier: int, later: int) -> int:
         if not _may_follow(compiled.machine, earlier, later):
             return -1
-        column = ListColumn(_in_order(predicate, compiled.name_of(later)), earlier, later)
+        name = compiled.name_of(later)
+        asked = None if guard is None else _in_order(guard, name)
+        column = ListColumn(_in_order(predicate, name), earlier, later, asked)
         if column not in lists:
             lists.append(column)
         return lists.index(column)

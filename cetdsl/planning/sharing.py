@@ -86,6 +86,10 @@ def plan_sharing(
     return tuple(sets), abreast, propagation
 
 
+#: What keeps a query alone that could walk with others.
+_NOBODY_WALKS = "no other query that walks repeats events of its types"
+
+
 @attrs.define
 class _Group:
     """Queries that repeat events of common types: those that walk in any case, and others that may walk with them."""
@@ -154,6 +158,9 @@ class _Walking:
                 why = [self._reasons[name] or "others walk over the same events" for name in names]
                 types = self._types[names[0]]
                 found.append(AbreastSet(tuple(names), tuple(types.values()), tuple(why)))
+            else:
+                alone = {name: f"{self._reasons[name]}; {_NOBODY_WALKS}" for name in group.walkers}
+                self._reasons.update(alone)
         return tuple(found)
 
     def _joins(self, one: SharableSet, group: _Group) -> bool:

@@ -45,9 +45,11 @@ def equality_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
     query = resolved.query
     if isinstance(query.pattern, And):
         return resolved
-    where = list(query.where)
+    where, guarded = list(query.where), _with_inseparable(query.where)
     for equalities, terms in _related(query.where, query.pattern, resolved.schema):
         pairs = {frozenset(variables(predicate)) for predicate in equalities}
+        if pairs & guarded:
+            continue  # they may be what spares the other predicate an error
         chain = [pair for pair in sorted(follow_pairs(query.pattern)) if terms.keys() >= set(pair)]
         if not all(_are_equal(*pair, pairs, query.pattern) for pair in chain):
             continue
@@ -126,7 +128,7 @@ def pairwise_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
     each B to the next by a predicate such as ``NEXT(B).x > B.x``: then the first B has the smallest of all.
     """
     query = resolved.query
-    changes = _changes(query.where)
+    changes, guarding = _changes(query.where), _with_inseparable(query.where)
 
     def change(predicate: Expr) -> Expr:
         if shape(predicate) is not PredicateClass.PAIRWISE or len(variables(predicate)) != 2:
@@ -136,11 +138,19 @@ def pairwise_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
         for earlier, later in (pair, pair[::-1]):
             if scopes and all((earlier, later) in runs_in_turn(scope) for scope in scopes):
                 runs = {name for name in pair for scope in scopes if not binds_at_most_one(scope, name)}
+                if runs and frozenset(pair) in guarding:
+                    return predicate  # it may be what spares the other predicate an error, and asks no more of a graph
                 if not runs or _holds_along(predicate, later, runs, changes, resolved.schema):
                     return _with_next(predicate, later)
         return predicate
 
     return with_where(resolved, [change(predicate) for predicate in query.where])
+
+
+def _with_inseparable(where: Iterable[Expr]) -> set[frozenset[str]]:
+    """Returns the sets of variables that some pairwise predicate relates which does not split into sides."""
+    pairwise = (predicate for predicate in where if shape(predicate) is PredicateClass.PAIRWISE)
+    return {frozenset(variables(predicate)) for predicate in pairwise if separate(predicate) is None}
 
 
 def _scopes(predicate: Expr, pattern: Pattern) -> list[Pattern]:
