@@ -27,9 +27,9 @@ def with_lists(
     gather: Callable[[Column], Column] = F.collect_list,
     once: Callable[[DataFrame], DataFrame] = lambda gathered: gathered,
 ) -> DataFrame:
-    """The selected rows with the event's position ``p`` among those of its time, and the lists ``l0``, ``l1``, ...
+    """The selected rows with the lists ``l0``, ``l1``, ... and a number ``p`` that orders events of one time.
 
-    A list tells of each event on it how many events of the key lie between it and this one, and one more. The columns
+    A list has, of each event on it, how many places before this one it stands among the events of the key. The columns
     ``closing`` of a stream tell its events apart as keys do; it may ``gather`` them in its own way, and see to it that
     this is done ``once`` for each key.
     """
