@@ -454,12 +454,28 @@ def listed(events: Events, runs: int) -> Result:
     return take_turns({"listed": lambda: discard(job())}, runs)["listed"]
 
 
-def _listed(events: Events, rows: int, accounts: int) -> Callable[[], DataFrame]:
+def two_stages(events: Events, runs: int) -> Result:
+    """Both stages of anchors as Spark's tasks: on two cores, each has two at a time."""
+    measured = {f"{number} cores": child("by_anchors", events, runs, number) for number in (1, 2)}
+    rows, accounts = JOBS[-1]
+    about = f"{rows:,} checks, {accounts:,} accounts, by anchors on two cores, against one core"
+    verdicts = [Verdict(about, "2 cores", "1 cores", round(1 / 1.7, 3))]
+    return result("one group, “ends” trends with all columns, algorithm='anchors', noop sink", measured, verdicts)
+
+
+def by_anchors(events: Events, runs: int) -> Result:
+    """The same job by anchors."""
+    rows, accounts = JOBS[-1]
+    job = _listed(events, events.scaled(rows), events.scaled(accounts), "anchors")
+    return take_turns({"listed": lambda: discard(job())}, runs)["listed"]
+
+
+def _listed(events: Events, rows: int, accounts: int, algorithm: str = "auto") -> Callable[[], DataFrame]:
     df = events.saved(
         f"checks-{rows}-{accounts}",
         lambda: datasets.check_deposits(events.spark, rows, accounts=accounts, not_covered=1, seconds=1),
     )
-    return lambda: cet.pattern(df, CHAIN, time="ts", type="kind").complete_trends("ends")
+    return lambda: cet.pattern(df, CHAIN, time="ts", type="kind").complete_trends("ends", algorithm)
 
 
 def _of_the_mean_length(trends: DataFrame, mean: float) -> pa.Table:
@@ -470,5 +486,7 @@ def _of_the_mean_length(trends: DataFrame, mean: float) -> pa.Table:
     return pa.concat_tables([part.toArrow() for part in parts])
 
 
-RACES = {race.__name__: race for race in (refs, counting, graph, memory, optimizers, windows, heart_rates, job)}
-CHILDREN = {"listed": listed}
+RACES = {
+    race.__name__: race for race in (refs, counting, graph, memory, optimizers, windows, heart_rates, job, two_stages)
+}
+CHILDREN = {"listed": listed, "by_anchors": by_anchors}

@@ -18,6 +18,7 @@ from test_correlated import judge as judge
 from test_streaming import DELAY, SCHEMA, Live, stream_of_streams
 
 import cetdsl as cet
+from cetdsl.pattern.expressions import Aggregate
 
 pytestmark = pytest.mark.simple_plans
 
@@ -143,18 +144,70 @@ def test_only_events_that_are_bound_are_tested(spark: Any) -> None:
 @pytest.mark.classic
 @pytest.mark.parametrize("window", ["", "WITHIN 5 SLIDE 5", "WITHIN 4"])
 def test_events_that_other_predicates_exclude_are_not_tested(spark: Any, window: str) -> None:
-    rows = [(1, "A", 2), (2, "B", 2), (3, "B", 4), (4, "B", 8), (9, "B", 2)]
+    rows = [(1, "A", 2), (1, "B", 7), (2, "B", 2), (3, "B", 4), (4, "B", 8), (9, "B", 2)]
     df = spark.createDataFrame(rows, "t int, type string, x int")
     for pattern, expected in (("SEQ(A a, B+ b)", 3), ("SEQ(A a, B b)", 2)):
         for guarded in (
             "a.x != b.x AND 10 / (b.x - a.x) > 1",
             "a.x * b.x != 4 AND 10 / (b.x * a.x - 4) > 0",
+            "a.x != b.x AND (b.x - a.x) / (b.t - a.t) > 0",
             "a.x < b.x AND b.x > PREV(b).x AND 10 / (b.x - a.x) > 1",
         ):
             if "PREV" not in guarded or "+" in pattern:
                 asked = df.pattern(f"PATTERN {pattern} WHERE {guarded} {window}", time="t")
                 counts = [asked.aggregate(n=cet.count()).first()["n"], len(asked.trends().collect())]
                 assert counts == [expected, expected], guarded
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("ties", [(), ("s",), ("s", "id")])
+def test_simultaneous_events_of_two_stretches(judge: Judge, ties: tuple[str, ...]) -> None:
+    """Each event is in two groups, which put simultaneous ones in the same order, whatever order they come in."""
+    for pattern, predicate in (AROUND[0], AROUND[1], AROUND[6], ("B+ b", "b.x * NEXT(b).x > 0")):
+        query = cet.parse(f"PATTERN {pattern} WHERE ({predicate}) GROUP BY case WITHIN 2 SLIDE 1")
+        df = judge.df.withColumn("t", F.expr("t div 2"))
+        rows = [{**row, "t": int(row["t"] / 2)} for row in judge.rows]
+        expected: Counter[Any] = Counter()
+        for (group, window, _), trends in reference.trends(query._query(), rows, tie_break=ties).items():
+            expected.update((*group, window and window[0], tuple(trend)) for trend in trends)
+        found: Counter[Any] = Counter()
+        for row in df.repartition(5).pattern(query, time="t", tie_break=ties).trends(columns=["id"]).collect():
+            trend = tuple((binding.event.id, binding.variable) for binding in row.trend)
+            found[row.case, row.window.start, trend] += 1
+        assert found == expected != Counter(), (pattern, predicate)
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("window", ["", "WITHIN 6 SLIDE 3"])
+def test_lists_under_a_policy_and_on_sides_of_and(judge: Judge, window: str) -> None:
+    texts = [
+        f"PATTERN SEQ(A a, B+ b) WHERE a.x * b.x >= 1 MATCHING STRICT GROUP BY case {window}",
+        f"PATTERN SEQ(A a, B+ b) AND SEQ(C c, C+ d) WHERE a.x * b.x >= 2 AND c.x * d.x != 1 GROUP BY case {window}",
+        f"PATTERN SEQ(A* a, B+ b, C c) AND SEQ(B+ b, C c) WHERE a.x * c.x > 2 GROUP BY case {window}",
+    ]
+    for text in texts:
+        query = cet.parse(text)._query()
+        expected = reference.aggregate(query, judge.rows, {"n": Aggregate("count")})
+        answer = judge.df.pattern(text, time="t").count_trends().collect()
+        found = {((row.case,), tuple(row.window) if window else None): {"n": int(row["count"])} for row in answer}
+        assert found == expected != {}, text
+        assert judge.df.pattern(text, time="t").explain("physical").text, text
+
+
+@pytest.mark.classic
+def test_queries_of_a_workload_test_pairs_in_their_own_windows(judge: Judge) -> None:
+    """A pair that only the window of another query has is not tested: here it would be a division by zero."""
+    rows = [(1, "A", 2), (2, "B", 3), (8, "B", 2)]
+    df = judge.df.sparkSession.createDataFrame(rows, "t int, type string, x int")
+    texts = {
+        "short": "RETURN COUNT(*) AS n PATTERN SEQ(A a, B+ b) WHERE 10 / (b.x - a.x) > 1 WITHIN 4 SLIDE 4",
+        "long": "RETURN COUNT(*) AS n PATTERN SEQ(A a, B+ b) WHERE a.x * b.x > 0 WITHIN 40 SLIDE 40",
+        "other": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WITHIN 40 SLIDE 20",
+    }
+    answer = df.patterns(texts, time="t").aggregate().collect()
+    assert Counter((row.query, row.window.start, int(row.n)) for row in answer) == Counter(
+        [("short", 0, 1), ("long", 0, 3), ("other", -20, 3), ("other", 0, 3)]
+    )
 
 
 @pytest.mark.classic
@@ -169,3 +222,5 @@ def test_a_long_key_is_compared_by_stretches_of_its_windows(spark: Any) -> None:
         return sum(one * other > 20 for place, one in enumerate(x) for other in x[place + 1 :])
 
     assert found == {start: expected(start) for start in range(-508, 29_500, 4) if expected(start)}
+    # Without stretches of time this would take minutes.
+    assert "stretch" in asked.count_trends()._jdf.queryExecution().toString()

@@ -202,16 +202,15 @@ class _Joins:
     def _compared(self, pair: Pair, variable: int, known: set[int]) -> Iterator[Column]:
         """Compares a new event of a variable with all that are bound, and with itself, as far as a predicate does."""
         new = F.col("x")
-        sides = (pair.op, pair.left_variable, pair.left, pair.right_variable, pair.right)
-        mirrored = (MIRRORED[pair.op], *sides[3:], *sides[1:3])
-        for op, mine, own, theirs, other in (sides, mirrored):
-            if mine != variable:
+        for one in (pair, pair.turned):
+            if one.left_variable != variable:
                 continue
+            test = compared(one.op, new, one.left, one.right)
             for slot in known:
-                if self.branch.slots[slot].variable == theirs:
-                    yield self.every(slot, compared(op, new, own, other))
-            if theirs == variable:
-                yield compared(op, new, own, other)(new)
+                if self.branch.slots[slot].variable == one.right_variable:
+                    yield self.every(slot, test)
+            if one.right_variable == variable:
+                yield test(new)
 
     def every(self, slot: int, test: Callable[[Column], Column]) -> Column:
         """Whether a test holds of all events of a slot."""

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.ir.compiled import ListColumn
-from cetdsl.ir.windowing import SLIDING, WHOLE
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 
 #: No events.
 _NONE = "CAST(array() AS array<int>)"
@@ -27,48 +27,57 @@ def with_lists(
     gather: Callable[[Column], Column] = F.collect_list,
     once: Callable[[DataFrame], DataFrame] = lambda gathered: gathered,
 ) -> DataFrame:
-    """The selected rows with the event's position ``p`` among those of its time, and the lists ``l0``, ``l1``, ...
+    """The selected rows with the lists ``l0``, ``l1``, ... and a number ``p`` that orders events of one time.
 
-    A list tells of each event on it how many events of the key lie between it and this one, and one more. The columns
-    ``closing`` of a stream tell its events apart as keys do; it may ``gather`` them in its own way, and see to it that
-    this is done ``once`` for each key.
+    A list holds one distance for each earlier event that satisfies the predicate: 1 is the event immediately before
+    this one in the order of the key. The columns ``closing`` of a stream tell its events apart as keys do; it may
+    ``gather`` them in its own way, and see to it that this is done ``once`` for each key.
     """
-    asked = frame.compiled.lists
-    of_some = {f"l{n}": column for n, column in enumerate(asked) if column.earlier >= 0}
+    asked, windowing = frame.compiled.lists, frame.source.windowing
+    by_variable = {f"l{n}": column for n, column in enumerate(asked) if column.earlier >= 0}
     of_any = {f"l{n}": column for n, column in enumerate(asked) if column.earlier < 0}
     names = sorted({name for column in asked for name in column.names})
-    rows = frame.select({**columns, "x": frame.event_struct(names), "u": frame.ticks})
-    others = [name for name in rows.columns if name not in (*frame.key_names, *closing)]
-    keys, length = [*frame.key_names, *closing], frame.source.windowing.length
-    stretch = [_STRETCH, _OWN] if length and not closing else []
-    rows = _in_stretches(rows, length) if stretch else rows
-    order = frame.settled_order if "i" in columns else frame.order
-    event = F.struct(*order, *stretch[1:], *(name for name in others if name not in order))
+    in_stretches = windowing.kind != WHOLE and not closing
+    added: Terms = {"x": frame.event_struct(names), "u": frame.ticks}
+    if in_stretches and "i" not in columns:
+        # Each event is in two groups, which must have simultaneous ones in the same order.
+        added["i"] = frame.fingerprint()
+    rows = frame.select({**columns, **added})
+    keys = [*frame.key_names, *closing]
+    others = [name for name in rows.columns if name not in keys]
+    order = frame.settled_order if "i" in rows.columns else frame.order
+    if in_stretches:
+        rows = _in_stretches(rows, max(windowing.length, 1))
+    stretch, own = ([_STRETCH], [_OWN]) if in_stretches else ([], [])
+    event = F.struct(*order, *own, *(name for name in others if name not in order))
     # Sorting whole structs would compare columns that have no order (maps), so only the ordering columns are compared.
     by_order = F.array_sort(gather(event), lambda left, right: _compared(left, right, order))
-    grouped = once(rows.groupBy(*keys, *stretch[:1]).agg(by_order.alias("events")))
-    found = [_lists_of_key(frame, column, bool(stretch)).alias(name) for name, column in of_some.items()]
+    grouped = once(rows.groupBy(*keys, *stretch).agg(by_order.alias("events")))
+    if in_stretches:
+        grouped = grouped.filter(F.exists("events", lambda one: one.getField(_OWN)))
+    found = [_lists_of_group(frame, column, has_own=in_stretches).alias(name) for name, column in by_variable.items()]
     events = [F.col("events")] if of_any else []
     exploded = grouped.select(*keys, *events, F.posexplode(F.arrays_zip("events", *found)).alias("p", "row"))
     row = F.col("row").getField("events")
-    if stretch:
+    if in_stretches:
         exploded = exploded.filter(row.getField(_OWN))
-    kept = [row.getField(name).alias(name) for name in others if name not in ("x", "u")]
-    lists = {name: F.col("row").getField(name) for name in of_some}
+    kept = [row.getField(name).alias(name) for name in others if name not in added]
+    lists = {name: F.col("row").getField(name) for name in by_variable}
     lists |= {name: _distances(frame, column, row) for name, column in of_any.items()}
     position = F.col("p").cast("bigint").alias("p")
     return exploded.select(*keys, *kept, position, *(lists[f"l{n}"].alias(f"l{n}") for n in range(len(asked))))
 
 
-#: The columns of a stretch of time, as long as a window, and of whether an event is one of it or of the one before.
-_STRETCH, _OWN = "z", "o"
+#: The number of an interval of time as long as a window; and whether the event lies in it, or is copied from the
+#: interval before.
+_STRETCH, _OWN = "stretch", "own"
 
 
 def _in_stretches(rows: DataFrame, length: int) -> DataFrame:
-    """Gives each event to its stretch of time and to the next one, whose windows may have it.
+    """Copies each event into two groups: its own interval of ``length``, and the next one.
 
-    So a key's events are compared with those of two stretches, however many it has. Those without a time, of which the
-    kernel tells, are in one by themselves.
+    Only events of these two intervals can share a window with one of the second, however many events a key has. Events
+    without a time are a group, which the kernel reports.
     """
     own = F.expr(f"(u - pmod(u, {length})) div {length}")
     each = F.when(own.isNull(), F.array(own)).otherwise(F.array(own, own + 1))
@@ -95,10 +104,10 @@ def _distances(frame: EventFrame, column: ListColumn, row: Column) -> Column:
     return F.filter(F.transform(before, distance_if), lambda distance: distance > 0)
 
 
-def _lists_of_key(frame: EventFrame, column: ListColumn, of_stretch: bool) -> Column:
-    """Returns the lists of all events of a key or stretch; those of events that cannot be the later one are empty.
+def _lists_of_group(frame: EventFrame, column: ListColumn, *, has_own: bool) -> Column:
+    """Returns the lists of all events of a group; those of events that cannot be the later one are empty.
 
-    They are found before each event gets a row of its own, which would be given all candidates, asked or not.
+    They are found in the array, before it is exploded: afterwards each row would carry the array of all candidates.
     """
     earlier, later = F.lit(1 << column.earlier), F.lit(1 << column.later)
 
@@ -112,28 +121,33 @@ def _lists_of_key(frame: EventFrame, column: ListColumn, of_stretch: bool) -> Co
 
             fitting = F.transform(F.filter(candidates, fits), lambda one: number - one.getField("p"))
             asked = event.getField("m").bitwiseAND(later) != 0
-            asked = event.getField(_OWN) & asked if of_stretch else asked
+            asked = event.getField(_OWN) & asked if has_own else asked
             return F.when(asked, fitting).otherwise(F.expr(_NONE))
 
         return F.transform("events", of_event)
 
     marked = F.transform("events", candidate)
     candidates = F.filter(marked, lambda one: one.getField("event").getField("m").bitwiseAND(earlier) != 0)
-    # As the variable of a function they are found once for the key; Spark would put a column's term in each use of it.
+    # The function binds the candidates once; Spark would put the term of a column into each of its uses.
     return F.transform(F.array(candidates), lists).getItem(0)
 
 
 def _holds(frame: EventFrame, column: ListColumn, earlier: Column, later: Column) -> Column:
-    """Whether two events of a key satisfy a predicate, which is asked only if a window may have both."""
+    """Whether two events of a key satisfy a predicate, which is tested only if a trend may have both.
+
+    Neither simultaneous events are in one trend, nor those that no window has together.
+    """
     x, y = earlier.getField("x"), later.getField("x")
     holds, windowing = frame.pair_column(column.predicate, x, y), frame.source.windowing
     if column.guard is not None:
         holds = F.when(frame.pair_column(column.guard, x, y), holds)
-    if windowing.kind == WHOLE:
-        return holds
-    first = earlier.getField("u")
+    first, last = earlier.getField("u"), later.getField("u")
+    meet = first != last
+    for name in frame.order[1:]:
+        meet = meet | ~earlier.getField(name).eqNullSafe(later.getField(name))
     if windowing.kind == SLIDING:
         # The last window that has the earlier event has the later one, if any has both.
-        first = first - F.pmod(first, F.lit(windowing.slide))
-        return F.when(later.getField("u") < first + F.lit(windowing.length), holds)
-    return F.when(later.getField("u") <= first + F.lit(windowing.length), holds)
+        meet = (last < first - F.pmod(first, F.lit(windowing.slide)) + F.lit(windowing.length)) & meet
+    elif windowing.kind == SPAN:
+        meet = (last <= first + F.lit(windowing.length)) & meet
+    return F.when(meet, holds)

@@ -22,11 +22,11 @@ class CodeColumn:
 
 @attrs.frozen
 class ListColumn:
-    """A predicate of two events that Spark tests: each event gets the positions of the earlier ones that satisfy it.
+    """A predicate of two events that Spark tests: each event is told which earlier ones satisfy it together with it.
 
     The later event's attributes are in the NEXT role. ``earlier`` and ``later`` are the variables that the two must be
-    able to bind, by number; -1: any. The predicate is tested only where the ``guard`` holds of the two: what else the
-    query asks of them may be what spares it a division by zero.
+    able to bind, by number; -1: any. The predicate is tested only where the ``guard`` holds of the two: the query's
+    other conditions may exclude events for which the predicate would fail, as by a division by zero.
     """
 
     predicate: Expr

@@ -14,10 +14,10 @@ import attrs
 #: The roles of columns, in the order in which columns stand. The name of a column is its role and, where there may be
 #: several of a role, a number: ``k0``, ``k1``, ``t``. In turn: partition or group key, number of the share of a key's
 #: work, number of the time bucket (a pane is one), number of the last one of several, time, tie-break column, bits of
-#: the variables that the event may be bound to, column that comparisons refer to, column that is aggregated, position
-#: of the event in its key, list of positions of earlier events, hash of the whole event, one of the event's own
-#: columns, part of a pane's matrix, text that tells the kind of an event, bits of the conditions that it meets, time of
-#: the first and of the last event of a stretch.
+#: the variables that the event may be bound to, column that comparisons refer to, column that is aggregated, number
+#: that orders simultaneous events, list of distances to earlier events, hash of the whole event, one of the event's
+#: own columns, part of a pane's matrix, text that tells the kind of an event, bits of the conditions that it meets,
+#: time of the first and of the last event of a stretch.
 KEY, SHARE, BUCKET, UNTIL, TIME, TIE, MASK, CODE = "k", "h", "s", "u", "t", "b", "m", "f"
 VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX, KIND, TESTS = "v", "p", "l", "i", "e", "x", "j", "c"
 FIRST, LAST = "g", "z"

@@ -82,7 +82,8 @@ class Pair:
 
     ``columns[left] of the one  <op>  columns[right] of the other``. If ``op`` is :data:`LISTED`, the two are numbers of
     list columns: an event of ``left_variable`` and a later one of ``right_variable`` satisfy the predicate if the later
-    one's list ``left`` has the earlier one, and the other way round by the list ``right``; -1: no trend has them so.
+    one's list ``left`` has the earlier one. If the event of ``right_variable`` is the earlier one, the other's list
+    ``right`` must have it; -1: no trend binds them in this order.
     """
 
     op: str

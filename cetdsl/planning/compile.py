@@ -17,7 +17,7 @@ from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, Work, build_automaton, restrict_count
-from cetdsl.pattern.expressions import Expr, conjunction, conjuncts, strip, variables
+from cetdsl.pattern.expressions import Binary, Call, Expr, conjunction, conjuncts, strip, variables
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import NEXT
@@ -175,7 +175,9 @@ class _Compiler:
         for predicate in predicates:
             found = separate(predicate)
             if found is None:
-                column = ListColumn(unnamed(predicate), guard=conjunction(before) if before else None)
+                # Lists are shared by queries that ask for the same ones, so few have a guard.
+                guard = conjunction(before) if before and _may_fail(predicate) else None
+                column = ListColumn(unnamed(predicate), guard=guard)
                 listed.append(self.lists.setdefault(column, len(self.lists)))
                 before.append(column.predicate)
             else:
@@ -216,8 +218,13 @@ class _Compiler:
         return found.turned if found.right_variable in {self._number(name) for name in own} else found
 
 
+def _may_fail(predicate: Expr) -> bool:
+    """Whether a predicate may be an error for some values: it divides, or calls a function."""
+    return any(isinstance(node, Call) or (isinstance(node, Binary) and node.op in "/%") for node in predicate.walk())
+
+
 def why_finished(compiled: Compiled) -> str | None:
-    """Returns which predicate the query's numbers have no form for, and why; None if there is none."""
+    """Returns which predicate no kernel evaluates on the way, and why; None if there is none."""
     if not compiled.residual:
         return None
     predicate = compiled.residual[0]

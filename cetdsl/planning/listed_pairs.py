@@ -15,28 +15,37 @@ from cetdsl.ir.compiled import Compiled, ListColumn
 from cetdsl.ir.emission import FINAL
 from cetdsl.ir.machine import LISTED, Machine, Pair, longest_trend
 from cetdsl.pattern.expressions import Attribute, Expr, Role, conjunction, variables, with_attributes
-from cetdsl.planning.pivots import binds_exactly_one
+from cetdsl.planning.pivots import binds_exactly_one, joint_pivot
 
 
 def with_listed_pairs(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
-    """Returns the query with lists in place of the predicates between two variables, one of which binds one event.
+    """Returns the query with lists in place of pairwise predicates, if then all predicates have a pivot in common.
 
-    Trends of at most two events are as many as the pairs on the lists, which then are not worth making.
+    Otherwise trends are listed and tested in any case. If trends have at most two events, that costs no more than
+    making the lists, so none are made.
     """
     if 0 < longest_trend(compiled.machine) <= 2 or not _may_be_listed(resolved):
         return compiled
     chosen = [predicate for predicate in compiled.residual if _is_listed(compiled, predicate)]
+    if len(chosen) < len(compiled.residual) or not chosen:
+        return compiled
     lists, pairs = list(compiled.lists), list(compiled.pairs)
     for related in dict.fromkeys(frozenset(variables(predicate)) for predicate in chosen):
         # In the order of the text: each may be what spares the next one an error.
         predicate = conjunction([one for one in chosen if related == set(variables(one))])
-        pairs.append(_listed(compiled, predicate, _guard(resolved, related), lists))
-    residual = tuple(predicate for predicate in compiled.residual if predicate not in chosen)
-    return attrs.evolve(compiled, lists=tuple(lists), pairs=tuple(pairs), residual=residual)
+        pair = _listed(compiled, predicate, _guard(resolved, related), lists)
+        # If no trend binds both variables, the predicate says nothing.
+        pairs += [pair] if max(pair.left, pair.right) >= 0 else []
+    found = attrs.evolve(compiled, lists=tuple(lists), pairs=tuple(pairs), residual=())
+    return found if not pairs or joint_pivot(found.machine, found.pairs) >= 0 else compiled
 
 
 def _may_be_listed(resolved: ResolvedQuery) -> bool:
-    """Whether Spark may look at the events of a key: where a stream keeps them for any query, it sees none."""
+    """Whether Spark expressions may read the events of a key together.
+
+    They may not on streams that keep events as bytes for queries that come and go, nor before answers are final, when
+    events may be kept by other keys.
+    """
     return not resolved.is_stream or (resolved.emit == FINAL and not resolved.state.whole)
 
 

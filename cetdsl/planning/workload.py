@@ -73,13 +73,20 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
         alone.append(AnsweredAlone(name, decision.plan, decision.strategy, reason, groups))
     passes: dict[Hashable, list[_Pass]] = {}
     for asked in together.values():
-        open_passes = passes.setdefault(read_together(asked.propagated[0].plan.source), [])
+        open_passes = passes.setdefault(_read_by(asked), [])
         if not open_passes or not open_passes[-1].takes(asked):
             open_passes.append(_Pass())
         open_passes[-1].add(asked)
     planned = tuple(exchanged(one.finished(sharing)) for group in passes.values() for one in group)
     refuse_scattered([*planned, *(one.plan for one in alone)])
     return AnswerTogether(planned, tuple(alone), sharing)
+
+
+def _read_by(asked: _Asked) -> Hashable:
+    """Returns what queries of one pass agree in; of those with lists, whose pairs Spark tests by window, in windows."""
+    plans = [one.plan for one in asked.propagated]
+    windowing = plans[0].source.windowing if any(plan.compiled.lists for plan in plans) else None
+    return read_together(plans[0].source), windowing
 
 
 def names_of_sides(name: str, queries: Collection[str]) -> tuple[str, str, str]:

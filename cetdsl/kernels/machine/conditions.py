@@ -55,8 +55,9 @@ class Conditions(NamedTuple):
     pivot_variable : int
         -1: there is no pivot. ``FIRST_EVENT``: it is the first event of the trend, whatever its variable.
     pivot_pair : int64 array, shape (pairs, 4)
-        Operator, other variable, its column, the pivot's column. Where the operator asks lists, these are the lists of
-        the later event if the other's event, or the pivot, is the earlier one; -1: this never satisfies the predicate.
+        Operator, other variable, its column, the pivot's column. If the operator asks lists, in place of the columns:
+        the list to look in if the other event is the earlier one, and the list if the pivot is; -1: no trend has them
+        in this order.
     latest_before, latest_until : int64 arrays, shape (negations, n)
         Instant of the latest start of a match of the negation that ends before (at or before) the event; -1: none.
     instant_time : int64 array, shape (instants,) or (0,)

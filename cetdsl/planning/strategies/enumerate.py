@@ -19,12 +19,16 @@ from cetdsl.planning.strategies.request import AggregateRequest, TrendsRequest, 
 
 def list_trends(request: TrendsRequest) -> Operator:
     """Enumerates trends depth first inside the kernel, streamed in Arrow batches."""
-    compiled = tuple(with_listed_pairs(each, request.resolved) for each in request.compiled)
-    return list_as_compiled(attrs.evolve(request, compiled=compiled))
+    if request.limit is None and not request.resolved.is_stream:
+        # A few trends are found sooner than all pairs of events are tested; and a stream whose events Spark looks at
+        # keeps them for each window.
+        compiled = tuple(with_listed_pairs(each, request.resolved) for each in request.compiled)
+        request = attrs.evolve(request, compiled=compiled)
+    return list_as_compiled(request)
 
 
 def list_as_compiled(request: TrendsRequest) -> Operator:
-    """Enumerates trends; predicates that the query's numbers have no form for are tested of each trend."""
+    """Enumerates trends; predicates that are left for complete trends are tested of each of them."""
     source = source_of(request.resolved)
     if isinstance(request.resolved.query.pattern, And):
         distinct = has_sides_apart(request.resolved.query.pattern)

@@ -177,7 +177,7 @@ def common_windowing(windowings: Sequence[Windowing], is_stream: bool) -> Window
 
 
 def _reach(windowing: Windowing, cut: int) -> int:
-    """Returns how far behind a time bucket the answers of the windows that begin in it depend on events.
+    """Returns for how long after the end of a time bucket the windows that begin in it need events.
 
     The trends that begin in a window of a span go on for a span. If buckets do not end where windows do, the last
     window of a bucket goes beyond it.

@@ -45,11 +45,9 @@ def equality_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
     query = resolved.query
     if isinstance(query.pattern, And):
         return resolved
-    where, guarded = list(query.where), _with_inseparable(query.where)
+    where = list(query.where)
     for equalities, terms in _related(query.where, query.pattern, resolved.schema):
         pairs = {frozenset(variables(predicate)) for predicate in equalities}
-        if pairs & guarded:
-            continue  # they may be what spares the other predicate an error
         chain = [pair for pair in sorted(follow_pairs(query.pattern)) if terms.keys() >= set(pair)]
         if not all(_are_equal(*pair, pairs, query.pattern) for pair in chain):
             continue
@@ -138,13 +136,20 @@ def pairwise_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
         for earlier, later in (pair, pair[::-1]):
             if scopes and all((earlier, later) in runs_in_turn(scope) for scope in scopes):
                 runs = {name for name in pair for scope in scopes if not binds_at_most_one(scope, name)}
-                if runs and frozenset(pair) in guarding:
-                    return predicate  # it may be what spares the other predicate an error, and asks no more of a graph
+                if len(runs) == 1 and frozenset(pair) in guarding and not _is_equality(predicate):
+                    # It may exclude pairs for which the inseparable predicate would fail; that one needs a pass for
+                    # each event of the other variable anyway, so nothing is gained by rewriting this one.
+                    return predicate
                 if not runs or _holds_along(predicate, later, runs, changes, resolved.schema):
                     return _with_next(predicate, later)
         return predicate
 
     return with_where(resolved, [change(predicate) for predicate in query.where])
+
+
+def _is_equality(predicate: Expr) -> bool:
+    found = separate(predicate)
+    return found is not None and found.op == "="
 
 
 def _with_inseparable(where: Iterable[Expr]) -> set[frozenset[str]]:
