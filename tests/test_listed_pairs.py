@@ -126,6 +126,10 @@ def test_what_lists_cost_is_said(spark: Any) -> None:
     assert "Spark tests an inseparable predicate for every event of b with every later one of a" in told
     assert re.search(r"list which earlier events fit\n +a.x \* b.x < 3\n", told)
     assert re.search(r"declined +sweep: a.x \* b.x < 3 does not split into a side for each event", told)
+    guarded = df.pattern("PATTERN SEQ(B+ b, A a) WHERE a.x / b.x < 3 AND a.x > b.x", time="t")
+    assert re.search(
+        r"list which earlier events fit\n +a.x / b.x < 3, where a.x > b.x\n", str(guarded.explain("physical"))
+    )
     # Of neither variable is there one event in each trend, so trends are listed, and tested.
     told = str(df.pattern("PATTERN SEQ(B+ b, A+ a) WHERE a.x * b.x < 3", time="t").explain("physical"))
     assert re.search(r"strategy +enumerate(.|\n)*declined +kernel: a.x \* b.x < 3 does not split", told)

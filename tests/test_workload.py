@@ -357,6 +357,13 @@ def test_what_explain_says_shares_is_what_the_kernel_shares(figure_4: Any, seed:
     }
 
 
+def test_a_query_that_nobody_walks_with_says_so(figure_4: Any) -> None:
+    texts = {kind: f"RETURN COUNT(*) PATTERN SEQ(A, {kind}+) WHERE {kind}.x < NEXT({kind}).x" for kind in "BC"}
+    text = str(figure_4.patterns(texts, time="t").explain())
+    nobody = "it has predicates between neighbours; no other query that walks repeats events of its types"
+    assert re.findall(r"^[BC]  +(.*)$", text, re.M) == [f"alone: {nobody}"] * 2
+
+
 def test_where_sharing_is_never_asked_for_that_is_the_reason(figure_4: Any) -> None:
     """Also of queries that would walk together, as predicates relate their neighbours."""
     texts = {kind: f"RETURN COUNT(*) PATTERN SEQ({kind}, B+) WHERE B.x < NEXT(B).x" for kind in "AC"}

@@ -162,7 +162,7 @@ def _pair_text(compiled: Compiled, pair: Pair) -> str:
     if pair.op == LISTED:
         in_order = pair if pair.left >= 0 else pair.turned
         earlier, later = compiled.name_of(in_order.left_variable), compiled.name_of(in_order.right_variable)
-        return f"{pair_of_list(compiled.lists[in_order.left], earlier, later)} [LIST]"
+        return f"{pair_of_list(compiled.lists[in_order.left].predicate, earlier, later)} [LIST]"
     left = bound(compiled.codes[pair.left].expr, compiled.name_of(pair.left_variable), Role.EACH)
     right = bound(compiled.codes[pair.right].expr, compiled.name_of(pair.right_variable), Role.EACH)
     return f"{left} {pair.op} {right}"

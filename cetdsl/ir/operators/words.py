@@ -178,9 +178,13 @@ def pair_of_rows(predicate: Expr, earlier: str, later: str) -> str:
 
 def of_list(compiled: Compiled, column: ListColumn) -> str:
     """Describes a predicate that Spark tests of an event, ``e``, and the earlier ones."""
-    if column.earlier < 0:
-        return f"{pair_of_rows(column.predicate, 'e', 'e')} (e: the event)"
-    return pair_of_list(column, compiled.name_of(column.earlier), compiled.name_of(column.later))
+    of_variables = column.earlier >= 0
+    names = [compiled.name_of(number) for number in (column.earlier, column.later)] if of_variables else ["e", "e"]
+    write = pair_of_list if of_variables else pair_of_rows
+    text = write(column.predicate, *names)
+    if column.guard is not None:
+        text += f", where {write(column.guard, *names)}"
+    return text if of_variables else f"{text} (e: the event)"
 
 
 def cost_of_list(source: Source, compiled: Compiled, column: ListColumn) -> str:
@@ -194,10 +198,10 @@ def cost_of_list(source: Source, compiled: Compiled, column: ListColumn) -> str:
     return f"Spark tests an inseparable predicate for {pairs}{near}"
 
 
-def pair_of_list(column: ListColumn, earlier: str, later: str) -> str:
-    """Writes a pairwise predicate that Spark tests of an earlier and a later event."""
+def pair_of_list(predicate: Expr, earlier: str, later: str) -> str:
+    """Writes a pairwise predicate over the rows of an earlier and a later event, whatever is bound between them."""
     names = {Role.NEXT: later}
-    return quote(with_attributes(column.predicate, lambda a: Attribute(names.get(a.role, earlier), a.name)))
+    return quote(with_attributes(predicate, lambda a: Attribute(names.get(a.role, earlier), a.name)))
 
 
 def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison]) -> list[str]:
