@@ -42,7 +42,7 @@ from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.detection import _rising, given_detection, monotone, problem_of
 from cetdsl.planning.strategies.detect import measure
-from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.enumerate import list_as_compiled
 from cetdsl.planning.strategies.request import TrendsRequest, compile_sides
 from cetdsl.planning.strategies.subject import Subject, subject_of
 
@@ -64,7 +64,7 @@ class Detecting(Worker):
 
     @cached_property
     def plan(self) -> ListTrends:
-        plan = list_trends(self.conjunction.request if self.conjunction else self.request)
+        plan = list_as_compiled(self.conjunction.request if self.conjunction else self.request)
         if not isinstance(plan, ListTrends):
             raise UnsupportedQuery("needs Spark")
         return plan

@@ -192,7 +192,8 @@ def test_explain_says_with_whom_the_sides_of_an_and_share() -> None:
     assert right.startswith("right side of prefixed may share bursts of (B)+ with ")
     # A query has the name that its left side would have.
     assert said["apart"].startswith(
-        "left side of apart' alone: no other query with its partition columns has its Kleene pattern; right side of"
+        "left side of apart' alone: no other query with its partition columns has its Kleene pattern; "
+        "no other query that walks repeats events of its types; right side of"
     )
     assert said["single"].count("alone: it has no Kleene of a single variable") == 2
     assert "prefixed pairs the trends of left side of prefixed, right side of prefixed" in text

@@ -9,6 +9,7 @@ from cetdsl.ir.operators import Scan, ShowGraph
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
+from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.shadows import plan_shadows
 from cetdsl.planning.sorting import who_sorts
 from cetdsl.planning.strategies.complete import ENDS_RELATED, why_edges_do_not_tell
@@ -31,6 +32,7 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
         raise _no_graph(f"MATCHING {resolved.query.matching.upper()} is asked for, and a graph's paths skip any event")
     source = source_of(resolved)
     (compiled,) = compile_sides(resolved)
+    compiled = with_listed_pairs(compiled, resolved)
     if compiled.pairs:
         raise _no_graph(NOT_NEIGHBOURS)
     reason = why_not_propagate(compiled, source)
