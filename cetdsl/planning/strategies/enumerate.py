@@ -28,7 +28,7 @@ def list_trends(request: TrendsRequest) -> Operator:
 
 
 def list_as_compiled(request: TrendsRequest) -> Operator:
-    """Enumerates trends; predicates that are left for complete trends are tested of each of them."""
+    """Enumerates trends; predicates that no kernel evaluates are tested of each finished trend."""
     source = source_of(request.resolved)
     if isinstance(request.resolved.query.pattern, And):
         distinct = has_sides_apart(request.resolved.query.pattern)
