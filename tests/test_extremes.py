@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
+import attrs
 import generators
 import pytest
-from test_kernel_aggregate import NUMBERS, compare
+from test_kernel_aggregate import NUMBERS, check_trends, compare
 from test_sweep import RETURNING
 
 import cetdsl as cet
@@ -30,9 +31,12 @@ PATTERNS = [
 SIDES = (("<",), ("<=",), (">",), (">=",), ("=",), ("<", "<="), (">=", ">"), ("=", "<", ">"))
 NEIGHBOURS = {"A+ a": "a.x <= NEXT(a).x", "B+ b": "b.y != NEXT(b).y", "A+ d": "d.x > NEXT(d).x"}
 WINDOWS = ("", "", " WITHIN 6 SLIDE 2", " WITHIN 4 SLIDE 4")
+SPANS = (" WITHIN 3", " WITHIN 5")
 
 
-def query_of(choose: random.Random, pattern: str, names: str, adjacent: bool) -> str:
+def query_of(
+    choose: random.Random, pattern: str, names: str, *, adjacent: bool, windows: tuple[str, ...] = WINDOWS
+) -> str:
     """A query that compares one attribute of the first variable with attributes of the others."""
     first, *others = names
     own = choose.choice([f"{first}.x", f"{first}.y", f"{first}.x * 2", f"{first}.name", f"{first}.k"])
@@ -43,7 +47,7 @@ def query_of(choose: random.Random, pattern: str, names: str, adjacent: bool) ->
     bound = [name for name in names if name not in "nmo"]
     returning = RETURNING.format(v=choose.choice(bound), w=choose.choice(bound))
     group = choose.choice([" GROUP BY case", " GROUP BY case, g"])
-    return f"{returning}PATTERN {pattern} WHERE {' AND '.join(found)}{group}{choose.choice(WINDOWS)}"
+    return f"{returning}PATTERN {pattern} WHERE {' AND '.join(found)}{group}{choose.choice(windows)}"
 
 
 @pytest.mark.parametrize(("pattern", "names"), PATTERNS)
@@ -52,8 +56,20 @@ def test_an_extreme_event_stands_for_all(pattern: str, names: str) -> None:
     for seed in range(16):
         choose = random.Random(f"{pattern} {names} {seed}")
         strategy = (sweep, kernel)[seed % 2]
-        query = cet.parse(query_of(choose, pattern, names, strategy is kernel))._query()
+        query = cet.parse(query_of(choose, pattern, names, adjacent=strategy is kernel))._query()
         rows, ties = generators.stacked(90_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
         cuts = (-1, 1, 3) if query.window is not None else (-1,)
         compared[strategy] += compare(query, rows, ties, NUMBERS[seed // 2 % 4], cuts, seed, strategy)
     assert min(compared.values()) >= 4
+
+
+@pytest.mark.parametrize(("pattern", "names"), PATTERNS)
+def test_trends_are_listed_about_it(pattern: str, names: str) -> None:
+    listed = 0
+    for seed in range(8):
+        choose = random.Random(f"{pattern} {names} {seed} trends")
+        query = cet.parse(query_of(choose, pattern, names, adjacent=True, windows=WINDOWS + SPANS))._query()
+        rows, ties = generators.stacked(95_000 + 8 * seed, 8), choose.choice([(), ("s",)])
+        cuts = (-1, 1, 3) if query.window is not None else (-1,)
+        listed += check_trends(attrs.evolve(query, returning=(), group_by=()), rows, ties, cuts, seed)
+    assert listed == 8

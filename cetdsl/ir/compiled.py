@@ -95,6 +95,11 @@ class Compiled:
         return tuple((self.asked_name_of(n), self.variables[n][1]) for n in numbers)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the query has for the variables, by their numbers."""
+        return tuple(map(self.asked_name_of, range(len(self.variables))))
+
+    @property
     def unfinished(self) -> tuple[Expr, ...]:
         """The predicates that are evaluated when trends have been listed."""
         return (*self.residual, *(predicate for one in self.deferred for predicate in one.predicates))

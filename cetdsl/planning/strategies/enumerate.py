@@ -12,6 +12,7 @@ from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr, attributes, variables
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import has_sides_apart
+from cetdsl.planning.extremes import with_extreme
 from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, TrendsRequest, source_of
@@ -24,6 +25,8 @@ def list_trends(request: TrendsRequest) -> Operator:
         # keeps them for each window.
         compiled = tuple(with_listed_pairs(each, request.resolved) for each in request.compiled)
         request = attrs.evolve(request, compiled=compiled)
+    if not isinstance(request.resolved.query.pattern, And):
+        request = attrs.evolve(request, compiled=tuple(map(with_extreme, request.compiled)))
     return list_as_compiled(request)
 
 
