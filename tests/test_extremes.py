@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from typing import Any
 
 import attrs
 import generators
 import pytest
+from pyspark.sql import functions as F
 from test_kernel_aggregate import NUMBERS, check_trends, compare
 from test_sweep import RETURNING
 
@@ -63,6 +66,16 @@ def test_an_extreme_event_stands_for_all(pattern: str, names: str) -> None:
     assert min(compared.values()) >= 4
 
 
+@pytest.mark.parametrize(("pattern", "names"), [("SEQ(A+ a, B+ b)", "ab"), ("SEQ(A+ a, C? c, B{1,2} b)", "ab")])
+def test_all_are_equal_to_the_first_event_of_a_span(pattern: str, names: str) -> None:
+    first, other = names
+    for seed in range(8):
+        returning = RETURNING.format(v=first, w=other)
+        text = f"{returning}PATTERN {pattern} WHERE {first}.x = {other}.y GROUP BY case{SPANS[seed % 2]}"
+        rows, strategy = generators.stacked(97_000 + 8 * seed, 8), (sweep, kernel)[seed // 2 % 2]
+        assert compare(cet.parse(text)._query(), rows, (), NUMBERS[seed % 4], (-1, 1, 3), seed, strategy)
+
+
 @pytest.mark.parametrize(("pattern", "names"), PATTERNS)
 def test_trends_are_listed_about_it(pattern: str, names: str) -> None:
     listed = 0
@@ -73,3 +86,39 @@ def test_trends_are_listed_about_it(pattern: str, names: str) -> None:
         cuts = (-1, 1, 3) if query.window is not None else (-1,)
         listed += check_trends(attrs.evolve(query, returning=(), group_by=()), rows, ties, cuts, seed)
     assert listed == 8
+
+
+#: The second one has a variable whose name could be that of a part, and aggregates both.
+TEXTS = {
+    "plain": "PATTERN SEQ(A+, B+)",
+    "extreme": "PATTERN SEQ(B+, EVENT(B_before, type = 'A')+) WHERE B.x <= B_before.x",
+    "more": "PATTERN SEQ(A+, C*, B+) WHERE A.x > B.x",
+}
+
+
+@pytest.mark.simple_plans
+def test_in_a_workload_by_joins_and_in_words(spark: Any) -> None:
+    df = generators.frame(spark, generators.stacked(98_000, 12)).cache()
+    over, columns = " GROUP BY case WITHIN 6 SLIDE 3", ("count", "n", "total", "least")
+
+    def asked(name: str) -> str:
+        first = "B_before" if name == "extreme" else "A"
+        return f"RETURN COUNT(*), COUNT(B) AS n, SUM({first}.id) AS total, MIN({first}.x) AS least {TEXTS[name]}{over}"
+
+    def rows(answer: Any) -> Counter[Any]:
+        return Counter(map(tuple, answer.select("case", "window.start", *columns).collect()))
+
+    together = df.patterns({name: asked(name) for name in TEXTS}, time="t").aggregate().cache()
+    for name, text in TEXTS.items():
+        alone = df.pattern(asked(name), time="t")
+        found = rows(alone.aggregate())
+        own = together.where(F.col("query") == name)
+        assert rows(own.withColumn("case", F.col("group.case"))) == found, name
+        trends = df.pattern(text + over, time="t").trends(columns=["id"])
+        counts = Counter((row.case, row.window.start) for row in trends.collect())
+        assert counts == {row[:2]: row[2] for row in found}, name
+        joined = df.pattern(text + over, time="t").trends(algorithm="joins", columns=["id"])
+        assert Counter(map(str, joined.collect())) == Counter(map(str, trends.collect())), name
+        told = str(alone.explain("physical"))
+        assert ("B_before_ those before it" in told) == (name == "extreme"), told
+        assert ("A_smallest is the last A of a trend that has its smallest x" in told) == (name == "more"), told

@@ -24,7 +24,7 @@ class Accumulator:
     update: Update
     variable: int = -1
     column: int = -1
-    also: tuple[int, ...] = ()
+    also: tuple[int, ...] = attrs.field(default=(), repr=False)
 
     @property
     def bound(self) -> int:

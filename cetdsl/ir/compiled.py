@@ -109,10 +109,10 @@ class Compiled:
         return self.numbers_of(variable)[0]
 
     def numbers_of(self, variable: str) -> tuple[int, ...]:
-        """Returns the numbers of a variable of the query, or of its parts."""
+        """Returns the numbers of a variable of the query: several if it is in parts."""
         if self.parts is not None and self.parts.variable == variable:
             return self.parts.numbers
-        names = [name for name, _ in self.variables]
+        names = self.names
         return (names.index(variable) if variable in names else MAX_VARIABLES,)
 
     def asked_name_of(self, number: int) -> str:

@@ -84,7 +84,8 @@ def _parted(compiled: Compiled, variable: int, pairs: list[Pair]) -> Compiled:
     if extreme.before:
         own.append(Pair(extreme.before, variable, column, pivot, column))
     name, condition = compiled.variables[variable]
-    before_it, it, after_it = (f"{name}_{part}" for part in ("before", extreme.name, "after"))
+    taken = {known for known, _ in compiled.variables}
+    before_it, it, after_it = (_unlike(f"{name}_{part}", taken) for part in ("before", extreme.name, "after"))
     named = [*compiled.variables, (it, condition), (after_it, condition)]
     named[variable] = before_it, condition
     words = f"{it} is the {extreme.words.format(name, quote(compiled.codes[column].expr))}, "
@@ -98,6 +99,11 @@ def _parted(compiled: Compiled, variable: int, pairs: list[Pair]) -> Compiled:
         pairs=(*own, *(attrs.evolve(pair, right_variable=pivot) for pair in pairs)),
         parts=Parts(name, (variable, pivot, after), words),
     )
+
+
+def _unlike(name: str, taken: set[str]) -> str:
+    """Returns a name, perhaps longer, that no variable has."""
+    return name if name not in taken else _unlike(f"{name}_", taken)
 
 
 def _named(machine: Machine, names: list[str], negations: tuple[Not, ...]) -> Automaton:

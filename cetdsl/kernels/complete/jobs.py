@@ -324,8 +324,9 @@ class Work:
         if room < 0 and self.settings.algorithm == "h-cet":
             yield self._walk(begin, end)
             return
-        alone = self.choose(begin)
-        if alone.entries <= SHARED_ENTRIES * self.loads.visits[begin]:
+        # The window with most trends decides for all, as those at the ends of the data may hold few events.
+        fullest = begin + int(np.argmax(self.loads.visits[begin:end]))
+        if self.choose(fullest).entries <= SHARED_ENTRIES * self.loads.visits[fullest]:
             for window in range(begin, end):
                 yield self.job(window) if self._worth_a_plan[window] else self._walk(window, window + 1)
             return

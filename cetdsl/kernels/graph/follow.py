@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
 from cetdsl.kernels.graph.blocks import widened
@@ -229,17 +230,19 @@ def _covering(covers: Ints, shadows: Index) -> Index:
     return found
 
 
-@jit
+@inlined
 def _settled(covers: Ints, state: Index, shadows: Ints, deadlines: Ints, time: Index) -> bool:
     """Drops shadows beside an event that say nothing more than others; returns whether a trend may go on from there.
 
-    Of two shadows the one that covers the other says more, if its deadline is no earlier.
+    Of two shadows the one that covers the other says more, if its deadline is no earlier. The first origin has none.
     """
     if shadows[0] & covers[state]:
         return False
-    for one in range(len(shadows)):
-        shadows[one] = _uncovered(covers, shadows[one]) if time <= deadlines[one] else 0
-    for one in range(len(shadows)):
+    shadows[0] = _uncovered(covers, shadows[0])
+    for one in range(1, len(shadows)):
+        if shadows[one]:
+            shadows[one] = _uncovered(covers, shadows[one]) if time <= deadlines[one] else 0
+    for one in range(1, len(shadows)):
         for other in range(len(shadows)):
             later = deadlines[other] > deadlines[one] or (deadlines[other] == deadlines[one] and other < one)
             if later and shadows[one] and shadows[other]:
@@ -277,11 +280,12 @@ def _node_of(made: Ints, newest: Index, state: Index, shadows: Ints) -> Index:
     width = _SHADOWS + len(shadows)
     n = newest
     while n >= 0:
-        alike = made[width * n + _STATE] == state
-        for one in range(len(shadows)):
-            alike &= made[width * n + _SHADOWS + one] == shadows[one]
-        if alike:
-            break
+        if made[width * n + _STATE] == state:
+            one = 0
+            while one < len(shadows) and made[width * n + _SHADOWS + one] == shadows[one]:
+                one += 1
+            if one == len(shadows):
+                break
         n = made[width * n + _OLDER]
     return n
 
@@ -306,6 +310,7 @@ def _follow(
 
     The nodes come in the order of their events.
     """
+    base, detours, led, facts = borrowed(base), borrowed(detours), borrowed(led), borrowed(facts)
     copies, states = begins.shape
     events = len(first) - 1
     variables = max((len(detours.start) - 1) // max(events, 1), 1)
