@@ -230,15 +230,12 @@ def _covering(covers: Ints, shadows: Index) -> Index:
     return found
 
 
-@inlined
-def _settled(covers: Ints, state: Index, shadows: Ints, deadlines: Ints, time: Index) -> bool:
-    """Drops shadows beside an event that say nothing more than others; returns whether a trend may go on from there.
+@jit
+def _settle(covers: Ints, shadows: Ints, deadlines: Ints, time: Index) -> None:
+    """Drops the shadows of other origins than the first that say nothing more than others beside an event.
 
-    Of two shadows the one that covers the other says more, if its deadline is no earlier. The first origin has none.
+    Of two shadows the one that covers the other says more, if its deadline is no earlier.
     """
-    if shadows[0] & covers[state]:
-        return False
-    shadows[0] = _uncovered(covers, shadows[0])
     for one in range(1, len(shadows)):
         if shadows[one]:
             shadows[one] = _uncovered(covers, shadows[one]) if time <= deadlines[one] else 0
@@ -247,7 +244,6 @@ def _settled(covers: Ints, state: Index, shadows: Ints, deadlines: Ints, time: I
             later = deadlines[other] > deadlines[one] or (deadlines[other] == deadlines[one] and other < one)
             if later and shadows[one] and shadows[other]:
                 shadows[one] &= ~_covering(covers, shadows[other])
-    return True
 
 
 def follow(
@@ -281,10 +277,10 @@ def _node_of(made: Ints, newest: Index, state: Index, shadows: Ints) -> Index:
     n = newest
     while n >= 0:
         if made[width * n + _STATE] == state:
-            one = 0
+            one = 1
             while one < len(shadows) and made[width * n + _SHADOWS + one] == shadows[one]:
                 one += 1
-            if one == len(shadows):
+            if one == len(shadows) and made[width * n + _SHADOWS] == shadows[0]:
                 break
         n = made[width * n + _OLDER]
     return n
@@ -334,10 +330,12 @@ def _follow(
                 if not begins[c, p]:
                     continue
                 if followed:
+                    if facts.precedes[c, 0] & covers[p]:
+                        continue
                     for one in range(origins):
                         after[one] = facts.precedes[c, one] & _alike(detours, p)
-                    if not _settled(covers, p, after, deadlines, facts.time[c]):
-                        continue
+                    after[0] = _uncovered(covers, after[0])
+                    _settle(covers, after, deadlines, facts.time[c])
                 n = _node_of(made, newest[c], p, after)
                 if n < 0:
                     n = _make(made, newest, count, c, p, after)
@@ -347,6 +345,7 @@ def _follow(
             while n >= 0:
                 at = width * n
                 p, shadows = made[at + _STATE], at + _SHADOWS
+                first_shadows = made[shadows]
                 ending = ends[c, p]
                 if followed and ending:
                     beside: Index = facts.follows[c, 0] & 1 << p
@@ -371,11 +370,15 @@ def _follow(
                         while detours.event[pair] < d:
                             pair += 1
                         alike = _alike(detours, p_after)
-                        for one in range(origins):
-                            after[one] = _shadows_after(detours, pair, made[shadows + one]) & alike
-                        after[0] |= detours.round[pair, detours.rank[p]] & alike
-                        if not _settled(covers, p_after, after, deadlines, facts.time[later]):
+                        own: Index = detours.round[pair, detours.rank[p]]
+                        own = (own | _shadows_after(detours, pair, first_shadows)) & alike
+                        if own & covers[p_after]:
                             continue
+                        after[0] = _uncovered(covers, own)
+                        if origins > 1:
+                            for one in range(1, origins):
+                                after[one] = _shadows_after(detours, pair, made[shadows + one]) & alike
+                            _settle(covers, after, deadlines, facts.time[later])
                     m = _node_of(made, newest[later], p_after, after)
                     if m < 0:
                         made = widened(made, width * count, width)
