@@ -652,6 +652,7 @@ def test_pairwise_predicates_of_one_event_have_a_graph_for_each(spark: Any) -> N
 SHADOWED = {
     "PATTERN A{3,} WHERE A.x < NEXT(A).x": ("know what precedes", "from state to state"),
     "PATTERN SEQ(A+, B) OR SEQ(B, A+) GROUP BY k WITHIN 8 SLIDE 4": ("know what precedes", "followed along each edge"),
+    "PATTERN A{2,3} WHERE A.x < NEXT(A).x WITHIN 9": ("know what precedes", "followed along each edge"),
     "PATTERN SEQ(NOT B, A+) GROUP BY k WITHIN 5": ("know what precedes", "from state to state"),
     "PATTERN SEQ(A+, NOT B) WHERE A.x < NEXT(A).x GROUP BY k WITHIN 9 SLIDE 3": ("know what", "from state to state"),
 }

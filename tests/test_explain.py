@@ -21,7 +21,7 @@ from cetdsl.explain.automata import automaton_view, pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
 from cetdsl.explain.physical import STRATEGIES
-from cetdsl.explain.stages import STAGES
+from cetdsl.explain.stages import STAGES, Analysed, Plans
 from cetdsl.explain.svg import svg_of
 from cetdsl.explain.text import text_of
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
@@ -37,6 +37,7 @@ from cetdsl.planning.planner import (
     COMPLETE_REQUEST_STRATEGIES,
     COMPLETE_STRATEGIES,
     TRENDS_STRATEGIES,
+    Decision,
     plan_aggregate,
     plan_trends,
     strategy_name,
@@ -73,8 +74,13 @@ QUERIES = (
 )
 
 
-def no_dataframe() -> object:
-    raise AssertionError("a DataFrame was asked for")
+def not_asked_for() -> Any:
+    raise AssertionError("a plan was made that no stage shows")
+
+
+def plans(decision: Decision) -> Plans:
+    """Plans of which only the one of the aggregates may be made."""
+    return Plans(lambda: decision, *[not_asked_for] * 5)
 
 
 def explained(text: str, stage: str | None, *, number: str = "decimal", trends: bool = False) -> Explanation:
@@ -86,7 +92,7 @@ def explained(text: str, stage: str | None, *, number: str = "decimal", trends: 
         decision = plan_trends(rewritten, ("ts", "Price"), 5)
     else:
         decision = plan_aggregate(rewritten, returned or (("count", Aggregate("count")),), number)
-    return explain_query(stage, query, resolved, rewritten, trace, lambda: decision, no_dataframe)  # type: ignore[arg-type]
+    return explain_query(stage, Analysed(query, resolved, rewritten, trace), plans(decision))
 
 
 def lines(text: str) -> str:
@@ -154,7 +160,7 @@ def test_nothing_to_rewrite_says_so() -> None:
     rewritten, _ = rewrite(analyse(query, schema, Binding("t", type=None)))
     again, trace = rewrite(rewritten)
     decision = plan_aggregate(again, (("count", Aggregate("count")),), "decimal")
-    shown = explain_query("rewritten", query, again, again, trace, lambda: decision, no_dataframe)  # type: ignore[arg-type]
+    shown = explain_query("rewritten", Analysed(query, again, again, trace), plans(decision))
     assert "nothing to rewrite" in shown.text
 
 

@@ -155,7 +155,7 @@ class Worker:
         spec = TrendsSpec(
             self._typed(plan.spec, (), event=True),
             groups,
-            tuple(name for name, _ in plan.compiled.variables),
+            plan.compiled.names,
             ("id",),
             limit,
         )

@@ -238,18 +238,20 @@ def test_every_optimizer_and_number_of_anchors_finds_the_same_trends(
     memory, measured = STEP_BYTES + int(generosity * ample), Measured()
     told = {"optimizer": optimizer, "cost_model": model, "sharing": sharing, "thorough": True}
     fitting = Settings("h-cet", memory, **told)
-    try:
-        found = trends_of(extract(graph, variable, low, high, complete=complete, settings=fitting, measured=measured))
-    except GroupTooLarge:
-        assert memory < ample
-    else:
-        assert sorted(found) == want
-        assert measured.bytes <= memory
-    for asked_for in (Settings("anchors", anchors=anchors, sharing=sharing), Settings("t-cet", sharing=sharing)):
-        for entries in (-1, jobs.SHARED_ENTRIES):
-            with patch.object(jobs, "SHARED_ENTRIES", entries):
-                found = trends_of(extract(graph, variable, low, high, complete=complete, settings=asked_for))
-            assert sorted(found) == want
+    # Partial trends that windows could share are shared, or they are where it pays.
+    for entries in (-1, jobs.SHARED_ENTRIES):
+        with patch.object(jobs, "SHARED_ENTRIES", entries):
+            try:
+                blocks = extract(graph, variable, low, high, complete=complete, settings=fitting, measured=measured)
+                found = trends_of(blocks)
+            except GroupTooLarge:
+                assert memory < ample
+            else:
+                assert sorted(found) == want
+                assert measured.bytes <= memory
+            for how in (Settings("anchors", anchors=anchors, sharing=sharing), Settings("t-cet", sharing=sharing)):
+                found = trends_of(extract(graph, variable, low, high, complete=complete, settings=how))
+                assert sorted(found) == want
 
 
 @settings(deadline=None, max_examples=150)
@@ -556,8 +558,11 @@ def bursts(layers: int, count: int) -> tuple[Graph, int]:
 
 @pytest.mark.parametrize("limit", [20_000, 500_000, 2_000_000])
 @pytest.mark.parametrize("apart", [False, True])
-def test_the_most_memory_that_was_held_at_any_time_is_within_the_limit(limit: int, apart: bool) -> None:
+def test_the_most_memory_that_was_held_at_any_time_is_within_the_limit(
+    limit: int, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the allocator sees it, for windows that overlap. What the optimizer takes for itself is extra."""
+    monkeypatch.setattr(jobs, "SHARED_ENTRIES", -1)
     graph, burst = bursts(9, 12) if apart else (layers(*[3] * 60), 9)
     low = np.arange(0, 8 * burst, burst)
     how, measured = Settings("h-cet", limit, thorough=True), Measured()
@@ -573,21 +578,27 @@ def test_the_most_memory_that_was_held_at_any_time_is_within_the_limit(limit: in
     assert measured.bytes > limit / 4 or limit < 10**6 or not apart
 
 
-def test_windows_that_overlap_build_graphlets_once() -> None:
+def test_windows_that_overlap_build_graphlets_once_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, events = bursts(5, 40)
     low = np.arange(0, 31 * events, events)
     high = low + 10 * events
-    took = {}
-    for sharing in (False, True):
+
+    def took(sharing: bool) -> int:
         how, measured = Settings("h-cet", 10**6, sharing=sharing, thorough=True), Measured()
         trends, refs = count_refs(graph, low, high, complete=True, settings=how, measured=measured)
         assert (trends == 10 * 3**5).all()
         assert (refs == 10 * 5 * 3**5).all()
-        took[sharing] = measured.steps
+        return measured.steps
+
     entries, visits = sum(3**k for k in range(1, 6)), 3**5
+    alone = 31 * 10 * (entries + visits)
     # A window by itself is one graphlet here; together they read trends of graphlets that are built once.
-    assert took[False] == 31 * 10 * (entries + visits)
-    assert took[True] == 40 * entries + 31 * 10 * (visits + 5 * 3**5)
+    monkeypatch.setattr(jobs, "SHARED_ENTRIES", -1)
+    assert took(False) == alone
+    assert took(True) == 40 * entries + 31 * 10 * (visits + 5 * 3**5)
+    monkeypatch.undo()
+    assert entries < jobs.SHARED_ENTRIES * visits
+    assert took(True) == alone
 
 
 def test_thousands_of_small_windows_are_one_job() -> None:

@@ -157,7 +157,7 @@ def trends_spec(
     plan: Operator, keys: tuple[str, ...], kernel: KernelSpec, fields: tuple[str, ...], limit: int | None
 ) -> TrendsSpec:
     """Returns what a worker must know to list trends as rows."""
-    shown, variables = tuple(map(plan.source.keys.index, keys)), tuple(name for name, _ in plan.compiled.variables)
+    shown, variables = tuple(map(plan.source.keys.index, keys)), plan.compiled.names
     return TrendsSpec(kernel, shown, variables, fields, -1 if limit is None else limit)
 
 
@@ -257,7 +257,7 @@ def drop_contained(df: DataFrame, plan: DropContained) -> Rows:
     """
     rows = execute(df, plan.child)
     shown, shown_keys = Shown.of(plan.source), tuple(map(plan.source.keys.index, plan.source.shown_keys))
-    variables = tuple(name for name, _ in plan.compiled.variables)
+    variables = plan.compiled.names
     spec = ContainmentSpec(plan.layout, shown_keys, variables, plan.completeness, plan.memory)
     schema = StructType([*shown.places(rows.frame), StructField("trend", rows.data.schema[TREND].dataType)])
     return rows.mapped(plan, spec, schema)

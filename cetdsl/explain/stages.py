@@ -102,52 +102,62 @@ def _section_text(name: str, views: tuple[PlanView, ...]) -> str:
     return "\n".join(parts)
 
 
-def explain_query(
-    stage: str | None,
-    query: Query,
-    resolved: ResolvedQuery,
-    rewritten: ResolvedQuery,
-    trace: Trace,
-    decision: Callable[[], Decision],
-    dataframe: Callable[[], DataFrame],
-    complete: Callable[[], Decision] | None = None,
-    survey: Callable[[], Mapping[str, Any]] | None = None,
-    trends: Callable[[], tuple[PlanView, ...]] | None = None,
-    matches: Callable[[], Decision] | None = None,
-    taken: Callable[[Decision], Mapping[int, Taken]] | None = None,
-    seconds: Mapping[str, float] | None = None,
-) -> Explanation:
-    """Explains one stage of a query, or all of :data:`STAGES`.
+@attrs.frozen
+class Analysed:
+    """A query as it was asked, as its columns resolve it, and as rules have rewritten it, step by step."""
 
-    Spark jobs run for a survey and to measure. They may also run where a callable makes a plan out of the events: by a
-    sample of them, by counting those of each group, or by joins.
+    query: Query
+    resolved: ResolvedQuery
+    rewritten: ResolvedQuery
+    trace: Trace
 
-    The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
-    stage: the ``decision`` on aggregates, the answer's ``dataframe`` for "spark", how trends and complete trends are
-    listed and matches found, and a ``survey``. To be measured, ``taken`` says what each operator of a decision takes,
-    and ``seconds`` what some stages took already; how long the others take is told then, too.
+
+@attrs.frozen
+class Plans:
+    """Makes the plans of a query, each only for the stage that shows it.
+
+    They are the decision on its ``aggregates``, the ``dataframe`` of its answer, the decisions on its ``complete``
+    trends and on its ``matches``, the views of how its ``trends`` are listed, and the numbers of a ``survey``.
+    Spark jobs run for a survey. They may also run where a plan is made out of the events: by a sample of them, by
+    counting those of each group, or by joins.
     """
-    clock = _Clock(seconds)
+
+    aggregates: Callable[[], Decision]
+    dataframe: Callable[[], DataFrame]
+    trends: Callable[[], tuple[PlanView, ...]]
+    complete: Callable[[], Decision]
+    matches: Callable[[], Decision]
+    survey: Callable[[], Mapping[str, Any]]
+
+
+@attrs.frozen
+class Measured:
+    """Measures a query: how many seconds stages took already, and what each operator of a decision ``takes``."""
+
+    seconds: Mapping[str, float]
+    takes: Callable[[Decision], Mapping[int, Taken]]
+
+
+def explain_query(stage: str | None, analysed: Analysed, plans: Plans, measured: Measured | None = None) -> Explanation:
+    """Explains one stage of a query, or all of :data:`STAGES`; where it is measured, also how long they take."""
+    clock = _Clock(measured.seconds if measured is not None else None)
 
     def physical() -> tuple[PlanView, ...]:
-        decided = clock.timed("physical", decision)
-        return physical_views(decided, taken=taken(decided) if taken is not None else None)
+        decided = clock.timed("physical", plans.aggregates)
+        return physical_views(decided, taken=measured.takes(decided) if measured is not None else None)
 
+    query, resolved = analysed.query, analysed.resolved
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
         "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),
         "resolved": lambda: (resolved_view(resolved),),
-        "rewritten": lambda: (rewritten_view(trace), final_view(rewritten)),
+        "rewritten": lambda: (rewritten_view(analysed.trace), final_view(analysed.rewritten)),
         "physical": physical,
-        "spark": lambda: (spark_view(clock.timed("spark", dataframe)),),
+        "spark": lambda: (spark_view(clock.timed("spark", plans.dataframe)),),
+        "trends": plans.trends,
+        "complete": lambda: physical_views(plans.complete()),
+        "matches": lambda: physical_views(plans.matches()),
+        "survey": lambda: (survey_view(plans.survey()),),
     }
-    if trends is not None:
-        makers["trends"] = trends
-    if complete is not None:
-        makers["complete"] = lambda: physical_views(complete())
-    if matches is not None:
-        makers["matches"] = lambda: physical_views(matches())
-    if survey is not None:
-        makers["survey"] = lambda: (survey_view(survey()),)
     return Explanation(tuple((name, clock.shown(name, makers[name]())) for name in stages_of(stage)))
 
 

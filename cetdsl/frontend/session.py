@@ -40,6 +40,7 @@ from cetdsl.execution.streams import just_ended
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.explain.notebook import bound_fragment, graph_fragment
 from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
+from cetdsl.explain.stages import Analysed, Measured, Plans
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
@@ -1339,25 +1340,21 @@ class PatternFrame:
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
             return self._complete(completeness, extraction, columns)
 
-        return explain_query(
-            stage,
-            self._asked,
-            resolved,
-            rewritten,
-            trace,
-            decision,
-            lambda: (
-                self.trends(plan=plan, statistics=statistics, adaptation=adaptation, algorithm=algorithm, emit=emit)
-                if emit == EAGER
-                else run(self._df, decision().plan)
-            ),
-            lambda: plan_complete(self._with_room(asked(self._columns(None)))),
-            lambda: self._summed_survey(asked(), measured),
-            lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured, emit),
-            matches,
-            (lambda decided: take(self._df, decided.plan)) if measured else None,
-            seconds if measured else None,
+        def answer() -> DataFrame:
+            if emit != EAGER:
+                return run(self._df, decision().plan)
+            return self.trends(plan=plan, statistics=statistics, adaptation=adaptation, algorithm=algorithm, emit=emit)
+
+        plans = Plans(
+            aggregates=decision,
+            dataframe=answer,
+            trends=lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured, emit),
+            complete=lambda: plan_complete(self._with_room(asked(self._columns(None)))),
+            matches=matches,
+            survey=lambda: self._summed_survey(asked(), measured),
         )
+        taking = Measured(seconds, lambda decided: take(self._df, decided.plan)) if measured else None
+        return explain_query(stage, Analysed(self._asked, resolved, rewritten, trace), plans, taking)
 
     def _summed_survey(self, request: CompleteRequest, measured: bool) -> dict[str, Any]:
         """Sums up a survey over all groups and windows; this runs a job."""

@@ -18,12 +18,21 @@ class Accumulator:
 
     ``update`` says what an event of ``variable`` (-1: of any; -2: of none, for the number of trends) adds: if there is
     a ``column`` among the value columns (-1: none), only events in which it is not NULL add something. Extremes without
-    a column are lengths of trends.
+    a column are lengths of trends. Where a plan has made several variables of one, it is about the others ``also``.
     """
 
     update: Update
     variable: int = -1
     column: int = -1
+    also: tuple[int, ...] = attrs.field(default=(), repr=False)
+
+    @property
+    def bound(self) -> int:
+        """The variables whose events add something, as the bits of a 64-bit number; -1: all."""
+        if self.variable < 0:
+            return self.variable if self.variable == -1 else 0
+        # No event is bound to a variable beyond those that have a bit.
+        return sum(1 << number for number in {self.variable, *self.also} if number < 62)
 
     @property
     def is_additive(self) -> bool:

@@ -55,11 +55,24 @@ class Deferred:
 
 
 @attrs.frozen
+class Parts:
+    """A variable of the query in several parts, each a variable of its own, and what they are in a user's words.
+
+    The first of their ``numbers`` is that of the whole variable.
+    """
+
+    variable: str
+    numbers: tuple[int, ...]
+    words: str
+
+
+@attrs.frozen
 class Compiled:
     """A query (or one side of a top-level AND) in numbers.
 
     ``variables`` are names and conditions; their positions are the numbers used everywhere else. ``lists`` are the
-    inseparable predicates that Spark tests, and ``residual`` those that only a finished trend can be tested for.
+    inseparable predicates that Spark tests, and ``residual`` those that only a finished trend can be tested for. One
+    variable of the query may be in ``parts``, which have names of their own.
     """
 
     automaton: Automaton
@@ -71,6 +84,20 @@ class Compiled:
     lists: tuple[ListColumn, ...]
     residual: tuple[Expr, ...]
     deferred: tuple[Deferred, ...] = ()
+    parts: Parts | None = None
+
+    @property
+    def asked(self) -> tuple[tuple[str, Expr | None], ...]:
+        """The names and conditions of the query's own variables."""
+        if self.parts is None:
+            return self.variables
+        numbers = [n for n in range(len(self.variables)) if n not in self.parts.numbers[1:]]
+        return tuple((self.asked_name_of(n), self.variables[n][1]) for n in numbers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the query has for the variables, by their numbers."""
+        return tuple(map(self.asked_name_of, range(len(self.variables))))
 
     @property
     def unfinished(self) -> tuple[Expr, ...]:
@@ -79,8 +106,19 @@ class Compiled:
 
     def number_of(self, variable: str) -> int:
         """Returns the number of a variable, or one that no event has if the variable can never be bound."""
-        names = [name for name, _ in self.variables]
-        return names.index(variable) if variable in names else MAX_VARIABLES
+        return self.numbers_of(variable)[0]
+
+    def numbers_of(self, variable: str) -> tuple[int, ...]:
+        """Returns the numbers of a variable of the query: several if it is in parts."""
+        if self.parts is not None and self.parts.variable == variable:
+            return self.parts.numbers
+        names = self.names
+        return (names.index(variable) if variable in names else MAX_VARIABLES,)
+
+    def asked_name_of(self, number: int) -> str:
+        """Returns the name that the query has for the variable of a number."""
+        in_parts = self.parts is not None and number in self.parts.numbers
+        return self.parts.variable if self.parts is not None and in_parts else self.name_of(number)
 
     def name_of(self, number: int) -> str:
         """Returns the name of the variable of a number."""

@@ -38,10 +38,12 @@ class Shadows:
     """Recognises requested trends by a ``base`` machine; ``readings`` has an entry per state of the query's own.
 
     ``kind`` says how the graph is found. Where shadows are ``followed``, ``covers`` has for each base state the states,
-    as bits, in which a trend can go on in whatever ways it can go on here.
+    as bits, in which a trend can go on in whatever ways it can go on here; with a span, ``origins`` are the base states
+    in which a longer trend may read the first event of a trend after something else, which say how long it may last.
     """
 
     base: Machine
     readings: tuple[Reading, ...]
     kind: str = STATES
     covers: tuple[int, ...] = ()
+    origins: tuple[int, ...] = ()

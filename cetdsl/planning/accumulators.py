@@ -39,13 +39,16 @@ class AccumulatorPlan:
         # Variables that are never bound stay apart, so that the accumulators of both sides of an AND correspond.
         return number if number < MAX_VARIABLES else self.absent.setdefault(variable, MAX_VARIABLES + len(self.absent))
 
+    def _of(self, update: Update, variable: str, column: int = -1) -> Accumulator:
+        return Accumulator(update, self._number(variable), column, self.compiled.numbers_of(variable)[1:])
+
     def _accumulator(self, aggregate: Aggregate, update: Update) -> Accumulator:
         argument = aggregate.argument
         if argument is None:
-            return TRENDS if aggregate.variable is None else Accumulator(update, self._number(aggregate.variable))
+            return TRENDS if aggregate.variable is None else self._of(update, aggregate.variable)
         if not isinstance(argument, Length):
             column = self.values.setdefault(strip(argument), len(self.values))
-            return Accumulator(update, self._number(variables(argument)[0]), column)
+            return self._of(update, variables(argument)[0], column)
         if not update.is_additive:
             return Accumulator(update)
         # Of a trend, which has one length: how many there are is how many trends, their sum is how many events.

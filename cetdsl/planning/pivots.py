@@ -34,6 +34,29 @@ def binds_exactly_one(machine: Machine, variable: int) -> bool:
     return True
 
 
+def always_binds(machine: Machine, variable: int) -> bool:
+    """Whether every word of the machine has the variable.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.machine import Edge
+    >>> machine = Machine((0, 1), ((0, ()),), ((0, ()), (1, ())), (Edge(0, 1), Edge(1, 1)))
+    >>> always_binds(machine, 0), always_binds(machine, 1)
+    (True, False)
+    """
+    waiting = [state for state, _ in machine.initial if machine.variables[state] != variable]
+    final, seen = {state for state, _ in machine.final}, set(waiting)
+    while waiting:
+        state = waiting.pop()
+        if state in final:
+            return False
+        targets = {edge.target for edge in machine.edges if edge.source == state} - seen
+        found = [target for target in targets if machine.variables[target] != variable]
+        seen.update(found)
+        waiting += found
+    return True
+
+
 def always_first(machine: Machine, variable: int) -> bool:
     """Whether every trend begins with the variable."""
     return all(machine.variables[state] == variable for state, _ in machine.initial)

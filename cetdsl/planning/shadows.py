@@ -57,14 +57,7 @@ def plan_shadows(machine: Machine, completeness: str, *, span: bool) -> tuple[Ma
         plain = plain_machine(machine)
         if plain is not None and _rises(machine, plain):
             return _led(machine, plain, span)
-        if span:
-            raise TooMany("a longer trend may read the events of another one at other places of the pattern")
-        if len(machine.variables) > MOST_FOLLOWED:
-            raise TooMany(f"the places of the pattern need more than {MOST_FOLLOWED} states")
-        covers = covering(machine)
-        bits = tuple(sum(1 << other for other in found) for found in covers)
-        readings = tuple(map(Reading, range(len(machine.variables))))
-        return machine, Shadows(machine, readings, FOLLOWED, bits)
+        return machine, _followed_edges(machine, span)
     if len(machine.variables) > _MOST_PLACES:
         raise TooMany(f"the places of the pattern need more than {_MOST_PLACES} states")
     return _Product(machine, span).build()
@@ -185,6 +178,17 @@ def _led(machine: Machine, plain: Machine, span: bool) -> tuple[Machine, Shadows
     labelled, pairs = _labelled(machine)
     readings = tuple(Reading(place[q], shadows=((place[first], place[q]),)) for first, q in pairs)
     return labelled, Shadows(plain, readings, REDUCED)
+
+
+def _followed_edges(machine: Machine, span: bool) -> Shadows:
+    """Returns the shadows that are followed along the edges of a machine."""
+    states = range(len(machine.variables))
+    if len(states) > MOST_FOLLOWED:
+        raise TooMany(f"the places of the pattern need more than {MOST_FOLLOWED} states")
+    covers = tuple(sum(1 << other for other in found) for found in covering(machine))
+    first = {machine.variables[q] for q, _ in machine.initial}
+    reached = sorted({edge.target for edge in machine.edges if machine.variables[edge.target] in first})
+    return Shadows(machine, tuple(map(Reading, states)), FOLLOWED, covers, tuple(reached) if span else ())
 
 
 def _labelled(machine: Machine) -> tuple[Machine, list[tuple[int, int]]]:

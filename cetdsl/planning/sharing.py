@@ -224,7 +224,7 @@ def why_not_in_bursts(query: KernelQuery) -> str | None:
 
 def _offers(resolved: ResolvedQuery, plan: Propagate) -> list[tuple[Hashable, Repeat]]:
     """Returns what a query can share: Kleene sub-patterns in which a variable repeats."""
-    machine, names = plan.compiled.machine, [name for name, _ in plan.compiled.variables]
+    machine, names = plan.compiled.machine, plan.compiled.names
     loops = {names[machine.variables[edge.source]] for edge in machine.edges if edge.source == edge.target}
     return [
         ((signature, family(event, resolved.type)), repeat)

@@ -174,7 +174,7 @@ class _Pass:
 
     def _propagate(self, name: str, plan: Propagate, resolved: ResolvedQuery) -> None:
         kinds = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
-        for (name_in_query, _), variable in zip(plan.compiled.variables, _variables(plan.compiled), strict=True):
+        for name_in_query, variable in zip(plan.compiled.names, _variables(plan.compiled), strict=True):
             if _number(self.variables, variable) == len(self.families):
                 self.families.append(kinds[name_in_query])
         variables = _Renumbering([self.variables[variable] for variable in _variables(plan.compiled)])
@@ -238,8 +238,7 @@ class _Pass:
         spec = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)
-        names = (variable for variable, _ in plan.compiled.variables)
-        variables = tuple(zip(self.renumber[name].variables, names, strict=True))
+        variables = tuple(zip(self.renumber[name].variables, plan.compiled.names, strict=True))
         return Member(name, spec, groups, propagation, variables)
 
 
@@ -274,8 +273,8 @@ class _Renumbering:
         accumulators = []
         for accumulator in spec.answer.accumulators:
             column = self.values[accumulator.column] if accumulator.column >= 0 else accumulator.column
-            variable = self.variable(accumulator.variable)
-            accumulators.append(attrs.evolve(accumulator, variable=variable, column=column))
+            variable, also = self.variable(accumulator.variable), tuple(map(self.variable, accumulator.also))
+            accumulators.append(attrs.evolve(accumulator, variable=variable, column=column, also=also))
         return attrs.evolve(spec, query=query).with_answer(accumulators=tuple(accumulators))
 
     def looked_for(self, one: _LookedFor) -> _LookedFor:

@@ -40,7 +40,8 @@ class ListTrends(Unary):
     def steps(self) -> tuple[Step, ...]:
         stops = (f"stops after {self.limit}",) if self.limit is not None else ()
         label = "kernel: list trends" + (f" of the {self.side}" if self.side else "")
-        return (Step(label, ("depth first, only where a trend can still be completed", *stops)),)
+        parts = words.of_parts(self.compiled)
+        return (Step(label, ("depth first, only where a trend can still be completed", *parts, *stops)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (f"grows with the number of trends{words.until(limit)}",)

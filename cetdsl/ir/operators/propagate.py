@@ -31,7 +31,7 @@ class Propagate(Carry):
 
     def steps(self) -> tuple[Step, ...]:
         label = "kernel: carry along the automaton" + (f" of the {self.side}" if self.side else "")
-        return (Step(label, (*self.carried, *self._halved())),)
+        return (Step(label, (*words.of_parts(self.compiled), *self.carried, *self._halved())),)
 
     def _halved(self) -> tuple[str, ...]:
         """Describes which events two threads share."""

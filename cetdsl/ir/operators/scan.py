@@ -33,10 +33,10 @@ class Scan(Operator):
     def steps(self) -> tuple[Step, ...]:
         conditions = [
             f"{quote_name(name)}: {'every event' if condition is None else quote(strip(condition))}"
-            for name, condition in self.compiled.variables[:_NAMED]
+            for name, condition in self.compiled.asked[:_NAMED]
         ]
-        if len(self.compiled.variables) > _NAMED:
-            conditions.append(f"and {len(self.compiled.variables) - _NAMED} more variables")
+        if len(self.compiled.asked) > _NAMED:
+            conditions.append(f"and {len(self.compiled.asked) - _NAMED} more variables")
         source = self.source
         time = f"time: {quote_name(source.time)} ({source.time_type})"
         ties = ("ties broken by " + ", ".join(map(quote_name, source.tie_break)),) if source.tie_break else ()

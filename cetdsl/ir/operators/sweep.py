@@ -24,7 +24,8 @@ class Sweep(Carry):
     def steps(self) -> tuple[Step, ...]:
         name = self.compiled.name_of(self.spec.query.pivot)
         said = f"sweep the events bound to {name} by the value compared; a tree over time multiplies the automaton's"
-        return (Step("kernel: sweep", (f"{said} matrices of the events let in", *self.carried)),)
+        told = (f"{said} matrices of the events let in", *words.of_parts(self.compiled))
+        return (Step("kernel: sweep", (*told, *self.carried)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (f"n log n in the events of {words.unit_of(self.source)}",)

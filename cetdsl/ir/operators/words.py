@@ -142,8 +142,8 @@ def projected(source: Source, compiled: Compiled, values: tuple[Expr, ...]) -> l
         if added:
             lines.append("  found by rewriting: " + ", ".join(map(quote_name, added)))
     lines.append("order: " + ", ".join(map(quote_name, (source.time, *source.tie_break))))
-    if len(compiled.variables) > 1:
-        lines.append(f"which of {', '.join(quote_name(name) for name, _ in compiled.variables)} it may be bound to")
+    if len(compiled.asked) > 1:
+        lines.append(f"which of {', '.join(quote_name(name) for name, _ in compiled.asked)} it may be bound to")
     codes = list(dict.fromkeys(quote(column.expr) for column in compiled.codes))
     if codes:
         lines.append("compared: " + ", ".join(codes))
@@ -213,6 +213,11 @@ def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison]) ->
     return [f"tested for each two events that meet: {test}" for test in tests]
 
 
+def of_parts(compiled: Compiled) -> tuple[str, ...]:
+    """Describes the parts of the variable that has some."""
+    return () if compiled.parts is None else (compiled.parts.words,)
+
+
 def of_accumulator(compiled: Compiled, accumulator: Accumulator, values: tuple[Expr, ...]) -> str:
     """Describes the number that an accumulator carries along trends."""
     if accumulator == TRENDS:
@@ -221,7 +226,7 @@ def of_accumulator(compiled: Compiled, accumulator: Accumulator, values: tuple[E
         return f"length of the {'shortest' if accumulator.update.merge is Merge.SMALLEST else 'longest'} trend"
     if accumulator.variable < 0:
         return "number of events of the trends"
-    variable = compiled.name_of(accumulator.variable)
+    variable = compiled.asked_name_of(accumulator.variable)
     if accumulator.column < 0:
         return f"number of events bound to {quote_name(variable)}"
     term = bound(values[accumulator.column], variable, Role.EACH)

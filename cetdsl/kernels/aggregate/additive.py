@@ -103,8 +103,8 @@ def additive_values(
 
     def described(numbers: list[int], weights: NDArray[Any]) -> Accumulators:
         """Some accumulators, which may repeat; the first has no weights."""
-        variable = np.array([additive[k].variable for k in numbers], dtype=np.int64)
-        return Accumulators(variable, np.array([-1] + [0] * (len(numbers) - 1), dtype=np.int64), weights)
+        bound = np.array([additive[k].bound for k in numbers], dtype=np.int64)
+        return Accumulators(bound, np.array([-1] + [0] * (len(numbers) - 1), dtype=np.int64), weights)
 
     all_of_them = described([*range(len(additive)), *signed], weights)
 

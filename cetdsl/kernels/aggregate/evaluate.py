@@ -126,7 +126,7 @@ class _Job(NamedTuple):
         np.maximum.at(sizes, self.subslices.window, self.subslices.high - self.subslices.low)
 
         def added(accumulators: Accumulators, rows: Ints, kind: Any, prime: Any) -> NDArray[Any]:
-            one = only_trends(len(accumulators.variable), kind)
+            one = only_trends(len(accumulators.bound), kind)
             return self._pass(accumulators, self._some_subslices(rows), kind(0), one, prime)[rows]
 
         count = len(self.events.time)
@@ -141,11 +141,11 @@ class _Job(NamedTuple):
             return []
         count = len(self.events.time)
         kept = [kept_of(accumulator, self.columns, count) for accumulator in lattice]
-        variable = np.array([-1, *(accumulator.variable for accumulator in lattice)])
+        bound = np.array([-1, *(accumulator.bound for accumulator in lattice)])
         how = np.array([-1, *(one.how for one in kept)])
         weights = np.array([np.zeros(count, dtype=np.int64), *(one.weights for one in kept)])
         begun = np.array([0, *(one.one for one in kept)], dtype=np.int64)
-        out = self._pass(Accumulators(variable, how, weights), self.subslices, np.int64(-1), begun, np.int64(0))
+        out = self._pass(Accumulators(bound, how, weights), self.subslices, np.int64(-1), begun, np.int64(0))
         return [one.restored(found) for one, found in zip(kept, out.T[1:])]
 
 

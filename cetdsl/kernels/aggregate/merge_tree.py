@@ -111,8 +111,8 @@ def build_leaves(
     ranks : int
         The number of ranks.
     weights, counted : array, shape (accumulators, n), and int64 array, shape (accumulators,)
-        What each event adds to each accumulator, and the variable whose events do, -1: any; the first is that by which
-        it multiplies the number of ways.
+        What each event adds to each accumulator, and the variables, as bits, whose events do; the first is that by
+        which it multiplies the number of ways.
     one
         The number 1.
     rank, values : int32 array, shape (versions,), and array, shape (versions, accumulators, entries)
@@ -143,7 +143,7 @@ def build_leaves(
                     for at in range(into_start[q], into_start[q + 1]):
                         # Each transition is of one place, so its entry is written once.
                         for k in range(accumulators):
-                            if counted[k] < 0 or counted[k] == variable[q]:
+                            if counted[k] >> variable[q] & 1:
                                 values[size, k, into[at]] = weights[k, i]
                             elif k == 0:
                                 values[size, k, into[at]] = one

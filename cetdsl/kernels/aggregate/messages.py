@@ -141,7 +141,7 @@ def own_messages(event: Ints, variable: int, accumulators: Accumulators, system:
     message = np.full((len(event), len(weights)), system.zero)
     message[:, 0] = system.one
     for k in range(1, len(weights)):
-        if accumulators.variable[k] in (-1, variable):
+        if accumulators.bound[k] >> variable & 1:
             own = weights[k, event]
             message[:, k] = to_scaled(own) if isinstance(system.zero, np.complex128) else own
     return message

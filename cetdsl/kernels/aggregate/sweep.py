@@ -100,13 +100,13 @@ class _Job:
         # Every trend binds its pivot in one state.
         states = list(self.evaluator.sides[0].places)
         state, asked = np.repeat(states, len(chosen)), np.tile(chosen, len(states))
-        before, after = (walk.answer(asked, state, accumulators.variable, weights, system) for walk in self.walks)
+        before, after = (walk.answer(asked, state, accumulators.bound, weights, system) for walk in self.walks)
         add_products(
             before,
             after,
             self.subslices.pivot[asked],
             weights,
-            np.isin(accumulators.variable, (-1, self.evaluator.spec.query.pivot)),
+            (accumulators.bound >> self.evaluator.spec.query.pivot & 1).astype(np.bool_),
             self.subslices.window[asked],
             out,
             system.zero,
@@ -125,7 +125,7 @@ class _Job:
             else:
                 ranks, values = columns[accumulator.column].ranks()
                 how, weights = RAISE_TO, ranks if largest else turned(ranks, len(values))
-            asked = Accumulators(np.array([accumulator.variable]), np.array([how]), weights[None, :])
+            asked = Accumulators(np.array([accumulator.bound]), np.array([how]), weights[None, :])
             best = self.compute(asked, np.arange(self.slices), np.int64, np.int64(how))[:, 0]
             best[best == NO_TREND] = 0
             if not largest:
@@ -167,7 +167,7 @@ class _Walk:
         self.right = np.maximum(end - base, self.left)
         self.first, self.last = _admissions(side, events, self.leaves, values, job.ranks)
 
-    def answer(self, asked: Ints, state: Ints, variable: Ints, weights: NDArray[Any], system: System) -> NDArray[Any]:
+    def answer(self, asked: Ints, state: Ints, bound: Ints, weights: NDArray[Any], system: System) -> NDArray[Any]:
         """Counts the walks of some subslices that begin in some states: shape (walks, accumulators)."""
         side, zero, prime, reciprocal = self.side, system.zero, system.prime, system.reciprocal
         vectors = np.full((2, len(asked), len(weights), len(side.final)), zero)
@@ -177,7 +177,7 @@ class _Walk:
         vectors[1, :, 0, side.final] = system.one
         owner, left, right, rank = np.stack((self.owner, self.left, self.right, self.job.rank)).astype(np.int32)
         queries = Queries(owner[asked], left[asked], right[asked], rank[asked], vectors[0], vectors[1])
-        order = self._take(queries, variable, weights, system) if len(self.leaves) else None
+        order = self._take(queries, bound, weights, system) if len(self.leaves) else None
         products = inner_products(queries.row, queries.column, zero, prime, reciprocal)
         if order is None:
             return products
@@ -185,7 +185,7 @@ class _Walk:
         answers[order] = products
         return answers
 
-    def _take(self, queries: Queries, variable: Ints, weights: NDArray[Any], system: System) -> Ints | None:
+    def _take(self, queries: Queries, bound: Ints, weights: NDArray[Any], system: System) -> Ints | None:
         """Multiplies the queries' vectors with the matrices of their ranges.
 
         Returns the order into which the queries were brought meanwhile, None if they were left in theirs.
@@ -195,7 +195,7 @@ class _Walk:
         # Made here and not in the kernel, as NumPy asks for pages that are large where arrays are.
         most, entries = room_for_leaves(*leaves), len(rules.factor_start) - 1
         rank, values = np.empty(most, dtype=np.int32), np.full((most, len(weights), entries), zero)
-        start = build_leaves(*leaves, weights, variable, one, rank, values)
+        start = build_leaves(*leaves, weights, bound, one, rank, values)
         level = Level(self.instant_start, start, rank[: start[-1]], values[: start[-1]])
         # Each level is written where the one before the last was.
         room, other = (level.rank, level.values), (np.empty_like(level.rank), np.empty_like(level.values))

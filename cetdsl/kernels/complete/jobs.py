@@ -58,7 +58,7 @@ MOST_MEMORY = 4 * 2**30
 PLANNING_VISITS, PLANNING_LOOKS = 2**20, 16
 #: The same where windows share plans.
 SHARING_VISITS = 2**17
-#: t-cet and anchors share partial trends where a window by itself keeps more than so many for each visit of a walk:
+#: Windows share partial trends where a window by itself keeps more than so many for each visit of a walk:
 #: stitching takes no more visits than a walk, but each of them takes longer than to write a partial trend.
 SHARED_ENTRIES = 2
 _NONE, _NO, _YES = (np.array(values, dtype=np.bool_) for values in ([], [False], [True]))
@@ -324,12 +324,12 @@ class Work:
         if room < 0 and self.settings.algorithm == "h-cet":
             yield self._walk(begin, end)
             return
-        if self.settings.algorithm != "h-cet":
-            alone = self.choose(begin)
-            if alone.entries <= SHARED_ENTRIES * self.loads.visits[begin]:
-                for window in range(begin, end):
-                    yield self.job(window)
-                return
+        # The window with most trends decides for all, as those at the ends of the data may hold few events.
+        fullest = begin + int(np.argmax(self.loads.visits[begin:end]))
+        if self.choose(fullest).entries <= SHARED_ENTRIES * self.loads.visits[fullest]:
+            for window in range(begin, end):
+                yield self.job(window) if self._worth_a_plan[window] else self._walk(window, window + 1)
+            return
         bounds = np.unique(np.concatenate([first, last]))
         first_pane, last_pane = np.searchsorted(bounds, first), np.searchsorted(bounds, last)
         most_panes = int((last_pane - first_pane).max())

@@ -15,17 +15,28 @@ from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.shadows import FOLLOWED, STATES
 from cetdsl.ir.windowing import SLIDING, SPAN
-from cetdsl.kernels.graph.attribute_graph import AttributeGraph
+from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.follow import Facts, Led, find_detours, follow, no_detours
 from cetdsl.kernels.graph.pivots import beside_pivots
 from cetdsl.kernels.graph.reachability import Standing
 from cetdsl.kernels.graph.reduction import reduce_edges
-from cetdsl.kernels.graph.standing import NO_DEADLINE, Copies, Surroundings, find_deadlines, find_standing
+from cetdsl.kernels.graph.standing import (
+    NO_DEADLINE,
+    Beside,
+    Copies,
+    Surroundings,
+    ends_by,
+    find_deadlines,
+    find_standing,
+)
 from cetdsl.kernels.machine.conditions import pivot_demands
 from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints
 from cetdsl.kernels.wire.windows import span_subslices
+
+#: A deadline that no event is behind.
+_LAST_TIME = np.iinfo(np.int64).max
 
 
 class ShadowedPart(NamedTuple):
@@ -35,7 +46,7 @@ class ShadowedPart(NamedTuple):
     """
 
     attributes: AttributeGraph | None
-    standing: tuple[Standing, Standing, tuple[Bools, Bools]]
+    standing: tuple[Standing, Standing, Beside]
     copies: Copies
     number: Ints
     low: Ints
@@ -103,12 +114,28 @@ class ShadowedGraphs:
         base = list_edges(attributes, most) if followed else reduce_edges(attributes, self._base_machine, most)
         if base is None:
             return None
-        own, of_base, (precedes, follows) = part.standing
-        facts = Facts(*map(_as_bits, (precedes, follows, of_base.ends)))
+        own = part.standing[0]
         variable = np.array(self.shadows.base.variables, dtype=np.int64)
         detours = find_detours(base, variable, len(events.time)) if followed else no_detours()
         start = part.copies.events.segment_start
+        facts = self._facts(around, part)
         return follow(base, detours, self._led, start, number, own.begins, own.ends, facts, len(events.time), most)
+
+    def _facts(self, around: Surroundings, part: ShadowedPart) -> Facts:
+        """Returns the facts about the copies of a part that shadows are followed by."""
+        _, base, beside = part.standing
+        copies, origins = part.copies, self.shadows.origins
+        time, slices = copies.events.time, len(copies.low)
+        precedes, follows = _as_bits(beside.precedes)[:, None], _as_bits(beside.after != NEVER)[:, None]
+        deadline = np.full((slices, 1), _LAST_TIME)
+        for origin in origins:
+            until = around.deadline[copies.pivot, origin]
+            begun = (copies.number == copies.pivot[copies.owner]) & (time <= until[copies.owner])
+            later = _as_bits(ends_by(beside.after, time, until[copies.owner][:, None]))
+            precedes = np.column_stack([precedes, begun.astype(np.int64) << origin])
+            follows = np.column_stack([follows, later])
+            deadline = np.column_stack([deadline, until])
+        return Facts(precedes, follows, _as_bits(base.ends), time, deadline)
 
     def _followed_events(self, around: Surroundings, copies: Copies) -> tuple[Events, Ints]:
         """Returns the events whose edges are followed, and the number of each copy among them.
@@ -118,7 +145,16 @@ class ShadowedGraphs:
         if self.query.pairs:
             return copies.events, np.arange(len(copies.number))
         first, last = int(copies.low.min()), int(copies.high.max())
+        if self.shadows.origins:
+            # Longer trends begin up to a span before.
+            first = _since(around.events, first, self.query.windowing.length)
         return cut_events(around.events, first, last), copies.number - first
+
+
+def _since(events: Events, event: int, span: int) -> int:
+    """Returns the first event of the same key that is at most a span before an event."""
+    begin = int(events.segment_start[np.searchsorted(events.segment_start, event, side="right") - 1])
+    return begin + int(np.searchsorted(events.time[begin:event], events.time[event] - span))
 
 
 def cut_events(events: Events, first: int, last: int) -> Events:

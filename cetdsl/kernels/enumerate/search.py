@@ -70,6 +70,9 @@ from cetdsl.kernels.machine.conditions import (
 from cetdsl.kernels.machine.program import lay_out
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Shorts, Slices
 
+#: Pivots of a slice that are searched from without a look at all of them together.
+_FEW_PIVOTS = 8
+
 
 @jit
 def _pairs_allow(
@@ -332,9 +335,12 @@ class Search:
         widest = int((slices.high - slices.low).max())
         span = span_of(query) > 0
         scratch = layout.scratch(widest, heads)
-        if span:
-            # Spans overlap by nearly all of their length, so a first look throws out those that begin in vain.
-            hopeful = find_hopeful(layout.edges, given._replace(pivot_pairs=pivot_pairs[:0]), lists, scratch, slices)
+        if span or query.pivot >= 0:
+            # Subslices are nearly the whole of their slice, so a first look throws out those of pivots in vain.
+            edges = layout.edges
+            states = edges.initial if span else np.flatnonzero(edges.variable == query.pivot)
+            few = 0 if span else _FEW_PIVOTS
+            hopeful = find_hopeful(edges, given, lists, scratch, slices, states, few)
             given = given._replace(subslices=Subslices(*(column[hopeful] for column in subslices)))
         guards = None
         leading = any(names for _, names in query.machine.initial)

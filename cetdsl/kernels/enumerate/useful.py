@@ -255,17 +255,28 @@ def find_useful(
 
 
 @jit
-def find_hopeful(edges: Edges, given: SearchInput, lists: Lists | None, scratch: Scratch, slices: Slices) -> Bools:
-    """Returns which spans begin with an event from which some trend, however long, can be completed."""
+def find_hopeful(
+    edges: Edges, given: SearchInput, lists: Lists | None, scratch: Scratch, slices: Slices, states: Ints, few: int
+) -> Bools:
+    """Returns from which pivots, in one of some states, a trend can be completed that need not satisfy its pairs.
+
+    One pass over a slice tells that for all of them; it is not made for a ``few`` pivots or less, which stay.
+    """
     subslices = given.subslices
     hopeful = np.zeros(len(subslices.low), dtype=np.bool_)
-    r = 0
-    for s in range(len(slices.low)):
+    begin = 0
+    while begin < len(subslices.low):
+        s = subslices.window[begin]
+        end = begin
+        while end < len(subslices.low) and subslices.window[end] == s:
+            end += 1
         low, high = slices.low[s], slices.high[s]
-        if r < len(subslices.low) and subslices.window[r] == s:
+        if end - begin <= few:
+            hopeful[begin:end] = True
+        else:
             find_useful(edges, given, None, lists, scratch, low, high, -1, -1 - s)
-        while r < len(subslices.low) and subslices.window[r] == s:
-            for state in edges.initial:
-                hopeful[r] |= scratch.useful[subslices.pivot[r] - low, state]
-            r += 1
+            for r in range(begin, end):
+                for state in states:
+                    hopeful[r] |= scratch.useful[subslices.pivot[r] - low, state]
+        begin = end
     return hopeful

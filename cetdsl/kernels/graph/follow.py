@@ -5,6 +5,10 @@ have read the same bindings (:mod:`cetdsl.ir.shadows`). Along an edge a shadow g
 same two events, or by a *detour* through events between them; a detour from the reading itself makes a shadow, too. A
 node whose reading is covered by a shadow is on no complete trend and is not made.
 
+Where a span bounds the longer trends, those that begin earlier have to end earlier. Shadows then come in a set for each
+*origin*, the state in which the longer trends read the first event of the trend, with a deadline of its own: none of
+them stands beside an event that is later.
+
 Where the base graph has been reduced already there are no shadows, and only the states of the machine are followed.
 """
 
@@ -15,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
 from cetdsl.kernels.graph.blocks import widened
@@ -48,12 +53,22 @@ class Detours(NamedTuple):
 class Facts(NamedTuple):
     """The facts about copies of the events, each for all base states as the bits of one number.
 
-    In which states something ``precedes`` an event or ``follows`` it, and in which it ``ends`` a trend.
+    In which states longer trends of each origin read an event that a trend begins with, what ``precedes`` it bound
+    before, and in which something ``follows`` an event by the deadline of the origin: both of shape (copies, origins).
+    In which states an event ``ends`` a trend. The ``time`` of each copy, and the ``deadline`` of each origin in each
+    slice, of shape (slices, origins). The first origin has longer trends that no deadline ends before the slice does.
     """
 
     precedes: Ints
     follows: Ints
     ends: Ints
+    time: Ints
+    deadline: Ints
+
+
+#: What is known of a node that was made, before its shadows: the node of the same copy that was made before it, its
+#: state, whether a trend begins there, and its place in the order of events.
+_OLDER, _STATE, _BEGINS, _PLACE, _SHADOWS = range(5)
 
 
 class Led(NamedTuple):
@@ -194,15 +209,41 @@ def _uncovered(covers: Ints, shadows: Index) -> Index:
 
 
 @inlined
-def _shadows_after(detours: Detours, pair: Index, state: Index, shadows: Index) -> Index:
-    """Returns the shadows after an edge between a pair of events, for a reading in a state with shadows beside it."""
-    found: Index = detours.round[pair, detours.rank[state]]
+def _shadows_after(detours: Detours, pair: Index, shadows: Index) -> Index:
+    """Returns where shadows are after an edge between a pair of events."""
+    found: Index = 0
     q = 0
     while shadows >> q:
         if shadows >> q & 1:
             found |= detours.direct[pair, detours.rank[q]] | detours.round[pair, detours.rank[q]]
         q += 1
     return found
+
+
+@inlined
+def _covering(covers: Ints, shadows: Index) -> Index:
+    """Returns the states that some shadow covers."""
+    found: Index = 0
+    for q in range(len(covers)):
+        if covers[q] & shadows:
+            found |= 1 << q
+    return found
+
+
+@jit
+def _settle(covers: Ints, shadows: Ints, deadlines: Ints, time: Index) -> None:
+    """Drops the shadows of other origins than the first that say nothing more than others beside an event.
+
+    Of two shadows the one that covers the other says more, if its deadline is no earlier.
+    """
+    for one in range(1, len(shadows)):
+        if shadows[one]:
+            shadows[one] = _uncovered(covers, shadows[one]) if time <= deadlines[one] else 0
+    for one in range(1, len(shadows)):
+        for other in range(len(shadows)):
+            later = deadlines[other] > deadlines[one] or (deadlines[other] == deadlines[one] and other < one)
+            if later and shadows[one] and shadows[other]:
+                shadows[one] &= ~_covering(covers, shadows[other])
 
 
 def follow(
@@ -230,19 +271,28 @@ def follow(
 
 
 @inlined
-def _node_of(made: Ints, newest: Index, state: Index, shadows: Index) -> Index:
+def _node_of(made: Ints, newest: Index, state: Index, shadows: Ints) -> Index:
     """Returns the node of a copy, given its newest one, that has a state and shadows; -1: not made yet."""
+    width = _SHADOWS + len(shadows)
     n = newest
-    while n >= 0 and (made[5 * n + 1] != state or made[5 * n + 2] != shadows):
-        n = made[5 * n]
+    while n >= 0:
+        if made[width * n + _STATE] == state:
+            one = 1
+            while one < len(shadows) and made[width * n + _SHADOWS + one] == shadows[one]:
+                one += 1
+            if one == len(shadows) and made[width * n + _SHADOWS] == shadows[0]:
+                break
+        n = made[width * n + _OLDER]
     return n
 
 
 @inlined
-def _make(made: Ints, newest: Ints, count: Index, copy: Index, state: Index, shadows: Index) -> Index:
+def _make(made: Ints, newest: Ints, count: Index, copy: Index, state: Index, shadows: Ints) -> Index:
     """Makes the node of a copy, for which there must be room, and returns it."""
-    made[5 * count], made[5 * count + 1], made[5 * count + 2] = newest[copy], state, shadows
-    made[5 * count + 3] = 0
+    at = (_SHADOWS + len(shadows)) * count
+    made[at + _OLDER], made[at + _STATE], made[at + _BEGINS] = newest[copy], state, 0
+    for one in range(len(shadows)):
+        made[at + _SHADOWS + one] = shadows[one]
     newest[copy] = count
     return count
 
@@ -256,48 +306,56 @@ def _follow(
 
     The nodes come in the order of their events.
     """
+    base, detours, led, facts = borrowed(base), borrowed(detours), borrowed(led), borrowed(facts)
     copies, states = begins.shape
     events = len(first) - 1
     variables = max((len(detours.start) - 1) // max(events, 1), 1)
     followed, leads, place, covers = led.followed, led.leads, led.place, led.covers
-    # What was made: the node of the same copy that was made before it, state, shadows, whether a trend begins there,
-    # and its place in the order of events. The newest node of each copy.
-    made, newest, count = np.empty(5 * 1024, dtype=np.int64), np.full(copies, -1, dtype=np.int64), 0
+    origins = facts.deadline.shape[1]
+    width = _SHADOWS + origins
+    # The nodes that were made, and the newest one of each copy.
+    made, newest, count = np.empty(width * 1024, dtype=np.int64), np.full(copies, -1, dtype=np.int64), 0
+    after = np.zeros(origins, dtype=np.int64)
     where = np.full(events, -1, dtype=np.int64)
     nodes, bounds, done = np.empty(4 * 1024, dtype=np.int64), np.zeros(1024, dtype=np.int64), 0
     target, edges = np.zeros(1024, dtype=np.int64), 0
     for s in range(len(segment_start) - 1):
-        low, high = segment_start[s], segment_start[s + 1]
+        low, high, deadlines = segment_start[s], segment_start[s + 1], facts.deadline[s]
         for c in range(low, high):
             where[number[c]] = c
         for c in range(low, high):
             b = number[c]
-            made = widened(made, 5 * count, 5 * states)
+            made = widened(made, width * count, width * states)
             for p in range(states):
                 if not begins[c, p]:
                     continue
-                shadows: Index = 0
                 if followed:
-                    shadows = facts.precedes[c] & _alike(detours, p)
-                    if shadows & covers[p]:
+                    if facts.precedes[c, 0] & covers[p]:
                         continue
-                    shadows = _uncovered(covers, shadows)
-                n = _node_of(made, newest[c], p, shadows)
+                    for one in range(origins):
+                        after[one] = facts.precedes[c, one] & _alike(detours, p)
+                    after[0] = _uncovered(covers, after[0])
+                    _settle(covers, after, deadlines, facts.time[c])
+                n = _node_of(made, newest[c], p, after)
                 if n < 0:
-                    n = _make(made, newest, count, c, p, shadows)
+                    n = _make(made, newest, count, c, p, after)
                     count += 1
-                made[5 * n + 3] = 1
+                made[width * n + _BEGINS] = 1
             n = newest[c]
             while n >= 0:
-                p, shadows = made[5 * n + 1], made[5 * n + 2]
+                at = width * n
+                p, shadows = made[at + _STATE], at + _SHADOWS
+                first_shadows = made[shadows]
                 ending = ends[c, p]
-                if followed:
-                    beside = facts.follows[c] & (shadows | 1 << p) | facts.ends[c] & shadows
-                    ending = ending and beside == 0
-                made[5 * n + 4] = done
+                if followed and ending:
+                    beside: Index = facts.follows[c, 0] & 1 << p
+                    for one in range(origins):
+                        beside |= (facts.follows[c, one] | facts.ends[c]) & made[shadows + one]
+                    ending = beside == 0
+                made[at + _PLACE] = done
                 nodes, bounds = widened(nodes, 4 * done, 4), widened(bounds, done + 1, 1)
                 nodes[4 * done], nodes[4 * done + 1] = c, p
-                nodes[4 * done + 2], nodes[4 * done + 3] = made[5 * n + 3], np.int64(ending)
+                nodes[4 * done + 2], nodes[4 * done + 3] = made[at + _BEGINS], np.int64(ending)
                 a = first[b]
                 while a < first[b + 1] and base.state[a] != place[p]:
                     a += 1
@@ -308,17 +366,22 @@ def _follow(
                     later = where[d]
                     if p_after < 0 or later < low or later >= high:
                         continue
-                    after: Index = 0
                     if followed:
                         while detours.event[pair] < d:
                             pair += 1
-                        after = _shadows_after(detours, pair, p, shadows) & _alike(detours, p_after)
-                        if after & covers[p_after]:
+                        alike = _alike(detours, p_after)
+                        own: Index = detours.round[pair, detours.rank[p]]
+                        own = (own | _shadows_after(detours, pair, first_shadows)) & alike
+                        if own & covers[p_after]:
                             continue
-                        after = _uncovered(covers, after)
+                        after[0] = _uncovered(covers, own)
+                        if origins > 1:
+                            for one in range(1, origins):
+                                after[one] = _shadows_after(detours, pair, made[shadows + one]) & alike
+                            _settle(covers, after, deadlines, facts.time[later])
                     m = _node_of(made, newest[later], p_after, after)
                     if m < 0:
-                        made = widened(made, 5 * count, 5)
+                        made = widened(made, width * count, width)
                         m = _make(made, newest, count, later, p_after, after)
                         count += 1
                     if edges == most:
@@ -328,11 +391,11 @@ def _follow(
                     edges += 1
                 done += 1
                 bounds[done] = edges
-                n = made[5 * n]
+                n = made[at + _OLDER]
         for c in range(low, high):
             where[number[c]] = -1
     for k in range(edges):
-        target[k] = made[5 * target[k] + 4]
+        target[k] = made[width * target[k] + _PLACE]
     return nodes[: 4 * done].copy().reshape(-1, 4), bounds[: done + 1].copy(), target[:edges].copy()
 
 

@@ -38,6 +38,17 @@ class Surroundings(NamedTuple):
     deadline: Ints
 
 
+class Beside(NamedTuple):
+    """What stands before and behind each copy on trends of its slice, in each base state.
+
+    ``precedes`` says whether something does before it, and ``after`` is the copy behind it with which the first trend
+    through it ends.
+    """
+
+    precedes: Bools
+    after: Places
+
+
 class Copies(NamedTuple):
     """Copies of events, slice by slice: the chunk's ``number`` of each one, and the slice that ``owns`` it.
 
@@ -62,17 +73,17 @@ def find_deadlines(builder: GraphBuilder, events: Events, span: int) -> Ints:
 
 def find_standing(
     query: KernelQuery, builder: GraphBuilder, around: Surroundings, copies: Copies
-) -> tuple[Standing, Standing, tuple[Bools, Bools]]:
-    """Returns the standing of copies in the states of the query's machine and in base states.
+) -> tuple[Standing, Standing, Beside]:
+    """Returns the standing of copies in the states of the query's machine and in base states, and what is beside them.
 
-    Also returns in which base states something precedes and follows each copy. ``builder`` is that of the base.
+    ``builder`` is that of the base.
     """
     assert query.shadows is not None
     spanning, shadows = query.windowing.kind == SPAN, query.shadows
     own = _allowed(query.machine, query, around, copies)
     if query.completeness == ALL:
         none = np.zeros((len(copies.number), len(shadows.base.variables)), dtype=np.bool_)
-        return own, own, (none, none)
+        return own, own, Beside(none, np.full_like(none, NEVER, dtype=np.int32))
     events = copies.events
     base = usual_standing(builder.joins, events) if spanning else _allowed(shadows.base, query, around, copies)
     after = builder.following(events, base)
@@ -90,7 +101,7 @@ def find_standing(
                 ends[:, state] &= ~_outlasted(around, copies, base, after, first, shadow)
             else:
                 ends[:, state] &= ~(follows[:, shadow] | base.ends[:, shadow])
-    return Standing(own.exists, begins, ends), base, (precedes, follows)
+    return Standing(own.exists, begins, ends), base, Beside(precedes, after)
 
 
 def _bound(variable: Ints, events: Events) -> Bools:
@@ -100,12 +111,16 @@ def _bound(variable: Ints, events: Events) -> Bools:
 
 def _outlasted(around: Surroundings, copies: Copies, base: Standing, after: Places, first: int, shadow: int) -> Bools:
     """Whether a trend that begins earlier, and reads the first event in a state, lasts to each copy or beyond it."""
-    time, events = copies.events.time, len(copies.events.time)
     deadline = around.deadline[copies.pivot, first][copies.owner]
-    later = after[:, shadow]
-    beyond = (later != NEVER) & (time[np.minimum(later, events - 1)] <= deadline)
-    outlasted: Bools = beyond | base.ends[:, shadow] & (time <= deadline)
+    beyond = ends_by(after[:, shadow], copies.events.time, deadline)
+    outlasted: Bools = beyond | base.ends[:, shadow] & (copies.events.time <= deadline)
     return outlasted
+
+
+def ends_by(after: Places, time: Ints, deadline: Ints) -> Bools:
+    """Whether a trend ends with a later copy, if there is one, by a deadline; copies are rows of the arrays."""
+    timely: Bools = (after != NEVER) & (time[np.minimum(after, len(time) - 1)] <= deadline)
+    return timely
 
 
 def _allowed(machine: Machine, query: KernelQuery, around: Surroundings, copies: Copies) -> Standing:

@@ -28,11 +28,11 @@ from cetdsl.kernels.vocabulary import Events, Ints
 class Accumulators(NamedTuple):
     """The accumulators of a propagation; number 0 counts the trends (in the lattice: whether there is one).
 
-    ``weights[l, i]`` is what event ``i`` contributes to accumulator ``l``, if ``variable[l]`` is its variable or -1,
+    ``weights[l, i]`` is what event ``i`` contributes to accumulator ``l``, if its variable is a bit of ``bound[l]``,
     and ``how[l]`` is an operation of :mod:`~cetdsl.kernels.numbers.arithmetic`.
     """
 
-    variable: Ints
+    bound: Ints
     how: Ints
     weights: NDArray[Any]
 
@@ -214,7 +214,7 @@ def propagate(
                     # In the lattice (the only signed type) zero means that no trend gets here.
                     if width > 1 and value[place, q, 0] != zero:
                         for k in range(1, width):
-                            if accumulators.variable[k] < 0 or accumulators.variable[k] == variable:
+                            if accumulators.bound[k] >> variable & 1:
                                 value[place, q, k] = extend(
                                     value[place, q, k],
                                     value[place, q, 0],

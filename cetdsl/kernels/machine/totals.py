@@ -86,7 +86,7 @@ def add_up(
                         for edge in range(program.in_start[q], program.in_start[q + 1]):
                             found = gather(found, total[program.in_source[edge], k], prime)
                         # In the lattice (the only signed type) zero means that no trend gets here.
-                        if k > 0 and value[0] != zero and accumulators.variable[k] in (-1, variable):
+                        if k > 0 and value[0] != zero and accumulators.bound[k] >> variable & 1:
                             weight = accumulators.weights[k, i]
                             found = extend(found, value[0], weight, accumulators.how[k], prime)
                         value[k] = found

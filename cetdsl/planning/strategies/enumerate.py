@@ -12,19 +12,37 @@ from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr, attributes, variables
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import has_sides_apart
+from cetdsl.planning.extremes import with_extreme
 from cetdsl.planning.listed_pairs import with_listed_pairs
+from cetdsl.planning.pivots import search_pivot
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, TrendsRequest, source_of
 
 
 def list_trends(request: TrendsRequest) -> Operator:
     """Enumerates trends depth first inside the kernel, streamed in Arrow batches."""
+    request = with_lists(request)
+    compiled = tuple(_searched(each, request) for each in request.compiled)
+    return list_as_compiled(attrs.evolve(request, compiled=compiled))
+
+
+def with_lists(request: TrendsRequest) -> TrendsRequest:
+    """Returns a request with lists in place of pairwise predicates that do not split, where that pays."""
     if request.limit is None and not request.resolved.is_stream:
         # A few trends are found sooner than all pairs of events are tested; and a stream whose events Spark looks at
         # keeps them for each window.
         compiled = tuple(with_listed_pairs(each, request.resolved) for each in request.compiled)
-        request = attrs.evolve(request, compiled=compiled)
-    return list_as_compiled(request)
+        return attrs.evolve(request, compiled=compiled)
+    return request
+
+
+def _searched(compiled: Compiled, request: TrendsRequest) -> Compiled:
+    """Returns a query about an extreme event, if the search can begin with this event."""
+    if isinstance(request.resolved.query.pattern, And):
+        return compiled
+    found = with_extreme(compiled)
+    windows = source_of(request.resolved).windowing.kind
+    return found if search_pivot(found.machine, found.pairs, windows) >= 0 else compiled
 
 
 def list_as_compiled(request: TrendsRequest) -> Operator:

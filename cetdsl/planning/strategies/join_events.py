@@ -8,7 +8,7 @@ from cetdsl.ir.operators import JoinEvents, Operator
 from cetdsl.ir.operators.detect_trends import Planned
 from cetdsl.planning.detection import plans_for, problem_of
 from cetdsl.planning.strategies.detect import with_plan
-from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.enumerate import list_as_compiled, with_lists
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
 from cetdsl.planning.strategies.subject import subject_of
 
@@ -37,4 +37,4 @@ def join_events(request: TrendsRequest) -> Operator | Declined:
         return Declined("joins add event after event, and a tree joins partial matches")
     plans = tuple(map(BranchPlan, branches, chosen))
     planned = Planned(problems, chosen, asked.plan, asked.statistics, asked.sampled)
-    return with_plan(list_trends(subject.request), source, plans, planned, JoinEvents)
+    return with_plan(list_as_compiled(with_lists(subject.request)), source, plans, planned, JoinEvents)

@@ -14,6 +14,7 @@ from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.compile import compile_query, queries_of_sides, why_finished
+from cetdsl.planning.extremes import with_extreme
 from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
 from cetdsl.planning.sights import with_sights
@@ -27,15 +28,15 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
         return Declined("AND joins events in any order of time, so there is no order to carry counts along")
     if request.is_pair and source.windowing.kind == SPAN:
         return Declined("a span bounds both sides of AND together, so the counts of each do not multiply")
-    request = attrs.evolve(request, compiled=tuple(_prepared(each, request.resolved) for each in request.compiled))
-    for compiled in request.compiled:
+    sides = tuple(_prepared(each, request.resolved) for each in request.compiled)
+    for compiled in sides:
         reason = why_not_propagate(compiled, source)
         if reason is not None:
             return Declined(reason)
     if request.is_pair:
-        return _pair(request, source)
-    accumulators = AccumulatorPlan(request.compiled[0], request.aggregates)
-    plan = _propagate(Scan(source, request.compiled[0]), accumulators, request.number, source.answers_add_up)
+        return _pair(request, sides, source)
+    accumulators = AccumulatorPlan(sides[0], request.aggregates)
+    plan = _propagate(Scan(source, sides[0]), accumulators, request.number, source.answers_add_up)
     answer = plan.spec.answer
     if not any(answer.accumulators[number].is_additive for output in answer.outputs for number in output.inputs):
         # Nobody asks how many trends there are, and to count them exactly may take far longer than to find extremes.
@@ -44,7 +45,7 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
 
 
 def _prepared(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
-    return with_listed_pairs(with_sights(compiled, resolved), resolved)
+    return with_extreme(with_listed_pairs(with_sights(compiled, resolved), resolved))
 
 
 def merged(plan: Operator) -> Operator:
@@ -85,16 +86,17 @@ def _propagate(scan: Scan, accumulators: AccumulatorPlan, number: str, partial: 
     return Propagate(scan, spec, tuple(accumulators.values))
 
 
-def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
-    """Plans both sides of an AND, and the trends that they share, each with the same accumulators.
+def _pair(request: AggregateRequest, sides: tuple[Compiled, ...], source: Source) -> Operator | Declined:
+    """Plans both sides of an AND, as prepared, and the trends that they share, each with the same accumulators.
 
     Pairs are formed within one key, so every key is output here and merged later.
     """
-    left, right = request.compiled
+    left, right = sides
     inner = attrs.evolve(source, groups=source.keys, partitions=())
     parts = [_side(request, Scan(inner, left, "left side")), _side(request, Scan(inner, right, "right side"))]
-    if set(left.automaton.variables) & set(right.automaton.variables):
-        shared = intersect(left.automaton, right.automaton)
+    automata = [compiled.automaton for compiled in request.compiled]
+    if set(automata[0].variables) & set(automata[1].variables):
+        shared = intersect(*automata)
         if not shared.is_empty:
             compiled = _prepared(compile_query(queries_of_sides(request.resolved)[2], shared), request.resolved)
             reason = why_not_propagate(compiled, source)

@@ -7,6 +7,7 @@ import attrs
 from cetdsl.ir.operators import Operator, Scan, Sweep
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.compile import why_finished
+from cetdsl.planning.extremes import with_extreme
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 from cetdsl.planning.sweeps import sweep_pivot
@@ -17,7 +18,7 @@ def sweep(request: AggregateRequest) -> Operator | Declined:
     source = source_of(request.resolved)
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")
-    compiled = request.compiled[0]
+    compiled = with_extreme(request.compiled[0])
     finished = why_finished(compiled)
     if finished is not None:
         return Declined(finished)

@@ -1,0 +1,124 @@
+"""Comparisons between all events of two variables, counted about an extreme event, compared with the reference."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import attrs
+import generators
+import pytest
+from pyspark.sql import functions as F
+from test_kernel_aggregate import NUMBERS, check_trends, compare
+from test_sweep import RETURNING
+
+import cetdsl as cet
+from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.planning.strategies.sweep import sweep
+
+#: Each with variables that every trend binds, of which the first is compared with the others.
+PATTERNS = [
+    ("SEQ(A+ a, B+ b)", "ab"),
+    ("SEQ(A+ a, B+ b)", "ba"),
+    ("SEQ(B+ b, C? c, A+ a)", "ab"),
+    ("SEQ(A+ a, B+ b, C+ c)", "bac"),
+    ("(SEQ(A+ a, B b))+", "ab"),
+    ("SEQ(A a, (SEQ(B b, C* c))+, A+ d)", "dab"),
+    ("(SEQ(A+ a, B b) OR SEQ(B b, A+ a))", "ab"),
+    ("SEQ(A+ a, NOT C n, B+ b)", "ba"),
+    ("SEQ(A{1,3} a, B{2,} b)", "ab"),
+    ("SEQ(B b, NOT C n, A+ a, NOT C m, B+ c, NOT C o)", "abc"),
+]
+#: What other events are, compared with those of the first variable.
+SIDES = (("<",), ("<=",), (">",), (">=",), ("=",), ("<", "<="), (">=", ">"), ("=", "<", ">"))
+NEIGHBOURS = {"A+ a": "a.x <= NEXT(a).x", "B+ b": "b.y != NEXT(b).y", "A+ d": "d.x > NEXT(d).x"}
+WINDOWS = ("", "", " WITHIN 6 SLIDE 2", " WITHIN 4 SLIDE 4")
+SPANS = (" WITHIN 3", " WITHIN 5")
+
+
+def query_of(
+    choose: random.Random, pattern: str, names: str, *, adjacent: bool, windows: tuple[str, ...] = WINDOWS
+) -> str:
+    """A query that compares one attribute of the first variable with attributes of the others."""
+    first, *others = names
+    own = choose.choice([f"{first}.x", f"{first}.y", f"{first}.x * 2", f"{first}.name", f"{first}.k"])
+    columns = ("name", "k") if "name" in own or ".k" in own else ("x", "x", "y", "x + 1")
+    orders = choose.choice(SIDES)
+    found = [f"{other}.{choose.choice(columns)} {choose.choice(orders)} {own}" for other in others]
+    found += [one for part, one in NEIGHBOURS.items() if adjacent and part in pattern and choose.random() < 0.7]
+    bound = [name for name in names if name not in "nmo"]
+    returning = RETURNING.format(v=choose.choice(bound), w=choose.choice(bound))
+    group = choose.choice([" GROUP BY case", " GROUP BY case, g"])
+    return f"{returning}PATTERN {pattern} WHERE {' AND '.join(found)}{group}{choose.choice(windows)}"
+
+
+@pytest.mark.parametrize(("pattern", "names"), PATTERNS)
+def test_an_extreme_event_stands_for_all(pattern: str, names: str) -> None:
+    compared = {sweep: 0, kernel: 0}
+    for seed in range(16):
+        choose = random.Random(f"{pattern} {names} {seed}")
+        strategy = (sweep, kernel)[seed % 2]
+        query = cet.parse(query_of(choose, pattern, names, adjacent=strategy is kernel))._query()
+        rows, ties = generators.stacked(90_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
+        cuts = (-1, 1, 3) if query.window is not None else (-1,)
+        compared[strategy] += compare(query, rows, ties, NUMBERS[seed // 2 % 4], cuts, seed, strategy)
+    assert min(compared.values()) >= 4
+
+
+@pytest.mark.parametrize(("pattern", "names"), [("SEQ(A+ a, B+ b)", "ab"), ("SEQ(A+ a, C? c, B{1,2} b)", "ab")])
+def test_all_are_equal_to_the_first_event_of_a_span(pattern: str, names: str) -> None:
+    first, other = names
+    for seed in range(8):
+        returning = RETURNING.format(v=first, w=other)
+        text = f"{returning}PATTERN {pattern} WHERE {first}.x = {other}.y GROUP BY case{SPANS[seed % 2]}"
+        rows, strategy = generators.stacked(97_000 + 8 * seed, 8), (sweep, kernel)[seed // 2 % 2]
+        assert compare(cet.parse(text)._query(), rows, (), NUMBERS[seed % 4], (-1, 1, 3), seed, strategy)
+
+
+@pytest.mark.parametrize(("pattern", "names"), PATTERNS)
+def test_trends_are_listed_about_it(pattern: str, names: str) -> None:
+    listed = 0
+    for seed in range(8):
+        choose = random.Random(f"{pattern} {names} {seed} trends")
+        query = cet.parse(query_of(choose, pattern, names, adjacent=True, windows=WINDOWS + SPANS))._query()
+        rows, ties = generators.stacked(95_000 + 8 * seed, 8), choose.choice([(), ("s",)])
+        cuts = (-1, 1, 3) if query.window is not None else (-1,)
+        listed += check_trends(attrs.evolve(query, returning=(), group_by=()), rows, ties, cuts, seed)
+    assert listed == 8
+
+
+#: The second one has a variable whose name could be that of a part, and aggregates both.
+TEXTS = {
+    "plain": "PATTERN SEQ(A+, B+)",
+    "extreme": "PATTERN SEQ(B+, EVENT(B_before, type = 'A')+) WHERE B.x <= B_before.x",
+    "more": "PATTERN SEQ(A+, C*, B+) WHERE A.x > B.x",
+}
+
+
+@pytest.mark.simple_plans
+def test_in_a_workload_by_joins_and_in_words(spark: Any) -> None:
+    df = generators.frame(spark, generators.stacked(98_000, 12)).cache()
+    over, columns = " GROUP BY case WITHIN 6 SLIDE 3", ("count", "n", "total", "least")
+
+    def asked(name: str) -> str:
+        first = "B_before" if name == "extreme" else "A"
+        return f"RETURN COUNT(*), COUNT(B) AS n, SUM({first}.id) AS total, MIN({first}.x) AS least {TEXTS[name]}{over}"
+
+    def rows(answer: Any) -> Counter[Any]:
+        return Counter(map(tuple, answer.select("case", "window.start", *columns).collect()))
+
+    together = df.patterns({name: asked(name) for name in TEXTS}, time="t").aggregate().cache()
+    for name, text in TEXTS.items():
+        alone = df.pattern(asked(name), time="t")
+        found = rows(alone.aggregate())
+        own = together.where(F.col("query") == name)
+        assert rows(own.withColumn("case", F.col("group.case"))) == found, name
+        trends = df.pattern(text + over, time="t").trends(columns=["id"])
+        counts = Counter((row.case, row.window.start) for row in trends.collect())
+        assert counts == {row[:2]: row[2] for row in found}, name
+        joined = df.pattern(text + over, time="t").trends(algorithm="joins", columns=["id"])
+        assert Counter(map(str, joined.collect())) == Counter(map(str, trends.collect())), name
+        told = str(alone.explain("physical"))
+        assert ("B_before_ those before it" in told) == (name == "extreme"), told
+        assert ("A_smallest is the last A of a trend that has its smallest x" in told) == (name == "more"), told
