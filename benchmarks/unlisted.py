@@ -25,6 +25,8 @@ SIZES = (62_500, 250_000, 1_000_000)
 QUERIES = {
     "SEQ(A a, B b, C c) WHERE a.x < c.x": "ABC",
     "SEQ(A a, B+ b) WHERE a.rate * 2 < b.rate": "AB",
+    # All of one variable with all of another one: by the largest ``a`` of each trend.
+    "SEQ(A+ a, B+ b) WHERE a.rate < b.rate": "AB",
     "AND(A a, B b, C c, D d) WHERE a.account = b.account AND b.y < c.y": "ABCD",
 }
 
@@ -51,7 +53,7 @@ class Loaded(NamedTuple):
 
 
 def unlisted(events: Events, runs: int) -> Result:
-    """Three queries over one window of ever more events."""
+    """Queries over one window of ever more events."""
     given = {
         f"{text}, {size:,} events": Loaded.of(events.kinds(size, kinds), text)
         for text, kinds in QUERIES.items()
