@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import attrs
 
@@ -25,6 +25,8 @@ MAX_STEPS = 10_000_000
 MAX_POSITIONS = 4 * MAX_STATES
 #: A pair of positions takes time and memory like so many steps.
 _STEPS_OF_PAIR = 10
+
+_Node = TypeVar("_Node")
 
 Guards = frozenset[int]
 _NO_GUARDS: Guards = frozenset()
@@ -386,8 +388,8 @@ def _relabel(automaton: Automaton, block: list[int]) -> Automaton:
 
 def trim(automaton: Automaton) -> Automaton:
     """Returns the automaton without useless states: those that lie on no path from an initial to a final state."""
-    forward = _reach({q for q, _ in automaton.initial}, [(t.source, t.target) for t in automaton.transitions])
-    backward = _reach({q for q, _ in automaton.final}, [(t.target, t.source) for t in automaton.transitions])
+    forward = reach({q for q, _ in automaton.initial}, [(t.source, t.target) for t in automaton.transitions])
+    backward = reach({q for q, _ in automaton.final}, [(t.target, t.source) for t in automaton.transitions])
     useful = forward & backward
     if len(useful) == len(automaton.variables):
         return automaton
@@ -405,8 +407,9 @@ def trim(automaton: Automaton) -> Automaton:
     )
 
 
-def _reach(start: set[int], arrows: list[tuple[int, int]]) -> set[int]:
-    after: dict[int, list[int]] = {}
+def reach(start: set[_Node], arrows: Iterable[tuple[_Node, _Node]]) -> set[_Node]:
+    """Returns what arrows lead to from some nodes, which are among it."""
+    after: dict[_Node, list[_Node]] = {}
     for source, target in arrows:
         after.setdefault(source, []).append(target)
     seen, stack = set(start), list(start)

@@ -14,7 +14,7 @@ import attrs
 
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled, Parts
 from cetdsl.ir.machine import Machine, Pair
-from cetdsl.pattern.automaton import Automaton, Transition
+from cetdsl.pattern.automaton import Automaton, Transition, reach
 from cetdsl.pattern.nodes import Not
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
@@ -139,8 +139,8 @@ def _around(machine: Machine, variable: int, parts: tuple[int, int, int]) -> Mac
     initial = [((part, q), guards) for (q, guards), part in product(machine.initial, (_BEFORE, _PIVOT))]
     final = [((part, q), guards) for (q, guards), part in product(machine.final, (_PIVOT, _AFTER))]
     arrows = [(source, target) for source, target, _ in steps]
-    begun = _reached({state for state, _ in initial if read(state) >= 0}, arrows)
-    ended = _reached({state for state, _ in final if read(state) >= 0}, [(b, a) for a, b in arrows])
+    begun = reach({state for state, _ in initial if read(state) >= 0}, arrows)
+    ended = reach({state for state, _ in final if read(state) >= 0}, [(b, a) for a, b in arrows])
     number = {state: n for n, state in enumerate(sorted(begun & ended))}
     return attrs.evolve(
         machine,
@@ -153,16 +153,3 @@ def _around(machine: Machine, variable: int, parts: tuple[int, int, int]) -> Mac
             if source in number and target in number
         ),
     )
-
-
-def _reached(start: set[_State], arrows: list[tuple[_State, _State]]) -> set[_State]:
-    """Returns the states that arrows lead to from some, which are among them."""
-    reached, waiting = set(start), list(start)
-    targets: dict[_State, list[_State]] = {}
-    for source, target in arrows:
-        targets.setdefault(source, []).append(target)
-    while waiting:
-        found = [target for target in targets.get(waiting.pop(), []) if target not in reached]
-        reached.update(found)
-        waiting += found
-    return reached

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cetdsl.ir.machine import Machine, Pair
 from cetdsl.ir.windowing import SPAN
+from cetdsl.pattern.automaton import reach
 
 
 def binds_exactly_one(machine: Machine, variable: int) -> bool:
@@ -44,17 +45,10 @@ def always_binds(machine: Machine, variable: int) -> bool:
     >>> always_binds(machine, 0), always_binds(machine, 1)
     (True, False)
     """
-    waiting = [state for state, _ in machine.initial if machine.variables[state] != variable]
-    final, seen = {state for state, _ in machine.final}, set(waiting)
-    while waiting:
-        state = waiting.pop()
-        if state in final:
-            return False
-        targets = {edge.target for edge in machine.edges if edge.source == state} - seen
-        found = [target for target in targets if machine.variables[target] != variable]
-        seen.update(found)
-        waiting += found
-    return True
+    without = {state for state, read in enumerate(machine.variables) if read != variable}
+    arrows = [(edge.source, edge.target) for edge in machine.edges if without.issuperset((edge.source, edge.target))]
+    passed = reach({state for state, _ in machine.initial} & without, arrows)
+    return not any(state in passed for state, _ in machine.final)
 
 
 def always_first(machine: Machine, variable: int) -> bool:
