@@ -10,6 +10,7 @@ from cetdsl.analysis.classify import PredicateClass, negations_of, separate, sha
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import category, type_of
 from cetdsl.ir.schema import Schema
+from cetdsl.pattern.automaton import reach
 from cetdsl.pattern.expressions import MIRRORED, Attribute, Binary, Expr, Role, strip, variables, with_attributes
 from cetdsl.pattern.nodes import And, Pattern, events
 from cetdsl.pattern.properties import binds_at_least_one, binds_at_most_one, follow_pairs, runs_in_turn
@@ -106,16 +107,8 @@ def _something_between(pair: Iterable[str], names: Iterable[str], pattern: Patte
     """Whether a trend may bind another variable than these between events of a pair."""
     follow = follow_pairs(pattern)
     others = {event.variable for event in events(pattern)} - set(names)
-    behind, before = (_reached(set(pair), steps) & others for steps in (follow, {step[::-1] for step in follow}))
+    behind, before = (reach(set(pair), steps) & others for steps in (follow, {step[::-1] for step in follow}))
     return bool(behind & before)
-
-
-def _reached(names: set[str], steps: Iterable[tuple[str, str]]) -> set[str]:
-    """Returns what one or more steps lead to."""
-    found = set[str]()
-    while new := {later for earlier, later in steps if earlier in names | found} - found:
-        found |= new
-    return found
 
 
 @rule("pairwise-to-adjacent", keeps=Keeps.DERIVATIONS)
