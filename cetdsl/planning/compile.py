@@ -10,7 +10,7 @@ import attrs
 
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, negations_of, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.types import type_of
+from cetdsl.analysis.types import are_of_one_type
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, Deferred, ListColumn
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
@@ -41,8 +41,7 @@ def compile_query(resolved: ResolvedQuery, automaton: Automaton | None = None) -
 def comparison_columns(left: Expr, right: Expr, schema: Schema) -> tuple[CodeColumn, CodeColumn]:
     """Returns the columns of single events that two compared terms become, in their common type."""
     left, right = strip(left), strip(right)
-    types = type_of(left, schema), type_of(right, schema)
-    if left == right or (types[0] is not None and types[0] == types[1]):
+    if left == right or are_of_one_type(left, right, schema):
         return CodeColumn(left), CodeColumn(right)
     return CodeColumn(left, right), CodeColumn(right, left)
 

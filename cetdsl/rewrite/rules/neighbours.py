@@ -8,7 +8,7 @@ import attrs
 
 from cetdsl.analysis.classify import PredicateClass, negations_of, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.types import category, type_of
+from cetdsl.analysis.types import are_of_one_type, category, type_of
 from cetdsl.ir.schema import Schema
 from cetdsl.pattern.automaton import reach
 from cetdsl.pattern.expressions import MIRRORED, Attribute, Binary, Expr, Role, strip, variables, with_attributes
@@ -67,8 +67,7 @@ def _related(where: Iterable[Expr], pattern: Pattern, schema: Schema) -> list[tu
         comparison = separate(predicate) if shape(predicate) is PredicateClass.PAIRWISE else None
         if comparison is None or comparison.op != "=" or negations_of(predicate, pattern):
             continue
-        types = {type_of(side, schema) for side in (comparison.left, comparison.right)}
-        if None in types or len(types) > 1:
+        if not are_of_one_type(comparison.left, comparison.right, schema):
             continue
         equalities, terms = [predicate], dict(zip(comparison.variables, (comparison.left, comparison.right)))
         for other in found[:]:
@@ -186,8 +185,8 @@ def _in_one_order(left: Expr, right: Expr, schema: Schema) -> bool:
 
     Numbers do, whatever their types. Local times do not where they become instants: an hour comes twice in autumn.
     """
-    types = type_of(left, schema), type_of(right, schema)
-    return types[0] is not None and (types[0] == types[1] or {category(t) for t in types} == {"number"})
+    numbers = {category(type_of(side, schema)) for side in (left, right)} == {"number"}
+    return numbers or are_of_one_type(left, right, schema)
 
 
 def _with_next(term: Expr, later: str) -> Expr:
