@@ -268,8 +268,12 @@ def _version(package: str) -> str:
         return "(not installed)"
 
 
+#: Spark counts the rows that it gives in 32 bits, and one more than shown is asked for.
+_MOST_ROWS = 2**31 - 1
+
+
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or not 0 < int(text) < _MOST_ROWS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
     return int(text)
 
@@ -467,7 +471,7 @@ def _text(query: str) -> str:
     if not query.startswith("@"):
         return query
     try:
-        return Path(query[1:]).read_text(encoding="utf-8")
+        return Path(query[1:]).read_text(encoding="utf-8-sig")  # some editors begin a file with a mark of its order
     except (OSError, UnicodeDecodeError) as error:
         hint = "write the name of a text file in UTF-8 behind @"
         raise CommandLineError(f"cannot read the query from {query[1:]!r}: {error}", hint=hint) from error
@@ -624,8 +628,10 @@ def _mentioned(query: Any, time: str | None) -> list[str] | None:
     """Returns the columns to show of a trend's events: its time and those that the query refers to."""
     if time is None:
         return None
-    names = [attribute.name for part in query.node.where for attribute in attributes(part)]
-    return list(dict.fromkeys([time, *names]))
+    found: dict[str, str] = {}
+    for name in (time, *(attribute.name for part in query.node.where for attribute in attributes(part))):
+        found.setdefault(name.lower(), name)  # columns are found in any case
+    return list(found.values())
 
 
 def _show(answer: DataFrame, number: int) -> None:

@@ -39,6 +39,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "or": operator.or_,
 }
 
+#: Functions of two arguments that PySpark takes in another order than SQL does.
+_EXCHANGED = ("trim", "ltrim", "rtrim")
+
 Resolve = Callable[[Expr], Column]
 
 
@@ -49,9 +52,7 @@ def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
     names of attributes are those of ``schema``.
     """
     if isinstance(expr, Literal):
-        is_day = isinstance(expr.value, date) and not isinstance(expr.value, datetime)
-        # PySpark writes years before 1000 with fewer digits than Java reads.
-        return F.expr(f"DATE '{expr.value.isoformat()}'") if is_day and expr.value.year < 1000 else F.lit(expr.value)
+        return _constant(expr.value)
     if isinstance(expr, (Attribute, Aggregate, Length, SparkColumn)):
         return resolve(expr)
     if isinstance(expr, Unary):
@@ -65,8 +66,21 @@ def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
         arguments = [to_column(argument, resolve, schema) for argument in expr.arguments]
         if expr.name == "in":
             return _is_in(arguments[0], type_of(expr.arguments[0], schema), expr.arguments[1:], arguments[1:])
+        if expr.name in _EXCHANGED and len(arguments) == 2:
+            arguments.reverse()
         return F.call_function(expr.name, *arguments)
     raise UnsupportedQuery(f"{expr!r} has no Spark form")
+
+
+def _constant(value: object) -> Column:
+    """Returns a constant as a Spark column; a time without a zone is one of the session's, as in SQL."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        # PySpark would take it for one of the zone of the system that the driver runs on.
+        return F.expr(f"TIMESTAMP_LTZ '{value.isoformat(' ')}'")
+    if isinstance(value, date) and not isinstance(value, datetime) and value.year < 1000:
+        # PySpark writes fewer digits than Java reads.
+        return F.expr(f"DATE '{value.isoformat()}'")
+    return F.lit(value)
 
 
 def raised(error: type[CetdslError], *message: str | Column, hint: str, kind: str) -> Column:

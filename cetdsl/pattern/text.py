@@ -301,7 +301,9 @@ class _Writer:
         name = quote_name(node.variable)
         bare = node.type is None or (node.type == node.variable and node.condition is None)
         if not bare and node.type is not None:
-            name = f"{quote_name(node.type)} {name}"
+            kind = quote_name(node.type)
+            opens = re.fullmatch(rf"(?i:{_OPENINGS})", f"{kind} {name}")
+            name = f"{in_backquotes(node.type) if opens else kind} {name}"
         if node.condition is not None:
             return f"EVENT({name}, {self.term(node.condition)})"
         return f"EVENT({name})" if node.type is None else name
