@@ -22,6 +22,7 @@ from cetdsl.pattern.expressions import (
     Binary,
     Call,
     Expr,
+    Guarded,
     Length,
     Literal,
     Unary,
@@ -172,6 +173,8 @@ class TypeCheck:
             return self._binary(expr)
         if isinstance(expr, Call):
             return self._call(expr)
+        if isinstance(expr, Guarded):
+            return self.infer(expr.term)
         return None
 
     def require_boolean(self, expr: Expr, what: str) -> None:

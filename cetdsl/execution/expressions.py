@@ -20,6 +20,7 @@ from cetdsl.pattern.expressions import (
     Binary,
     Call,
     Expr,
+    Guarded,
     Length,
     Literal,
     SparkColumn,
@@ -62,6 +63,9 @@ def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
         # Spark infers decimals for literals of either side, as in SQL.
         sides = (to_column(side, resolve, schema) for side in (expr.left, expr.right))
         return _BINARY[expr.op](*sides)  # type: ignore[no-any-return]
+    if isinstance(expr, Guarded):
+        condition, term = (to_column(part, resolve, schema) for part in expr.children)
+        return F.when(condition, term)
     if isinstance(expr, Call):
         arguments = [to_column(argument, resolve, schema) for argument in expr.arguments]
         if expr.name == "in":

@@ -16,6 +16,7 @@ from cetdsl.pattern.expressions import (
     Binary,
     Call,
     Expr,
+    Guarded,
     Length,
     Literal,
     Role,
@@ -327,6 +328,8 @@ class _Writer:
             return "-" + self.term(node.operand, ATOM + 1 if needs_parentheses else ATOM), SIGN
         if isinstance(node, Call):
             return self.call(node)
+        if isinstance(node, Guarded):
+            return self.leveled(node.term)  # as the user has written it
         return self.atom(node), ATOM
 
     def call(self, node: Call) -> tuple[str, int]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from cetdsl.aggregates.vocabulary import COUNT, Update
+from cetdsl.analysis.guards import own_term
 from cetdsl.ir.accumulators import EXACT_NUMBERS, TRENDS, Accumulator, Output
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled
 from cetdsl.ir.emission import UPDATE
 from cetdsl.ir.kernel import Answer
+from cetdsl.ir.schema import Schema
 from cetdsl.ir.source import Source
-from cetdsl.pattern.expressions import Aggregate, Expr, Length, strip, variables
+from cetdsl.pattern.expressions import Aggregate, Expr, Length, variables
 
 
 class AccumulatorPlan:
@@ -17,8 +19,8 @@ class AccumulatorPlan:
     Accumulator 0 is always the number of trends: the others are weighted by it.
     """
 
-    def __init__(self, compiled: Compiled, aggregates: tuple[tuple[str, Aggregate], ...]) -> None:
-        self.compiled = compiled
+    def __init__(self, compiled: Compiled, aggregates: tuple[tuple[str, Aggregate], ...], schema: Schema) -> None:
+        self.compiled, self.schema = compiled, schema
         self.accumulators: dict[Accumulator, int] = {TRENDS: 0}
         self.values: dict[Expr, int] = {}
         self.outputs: list[Output] = []
@@ -47,7 +49,8 @@ class AccumulatorPlan:
         if argument is None:
             return TRENDS if aggregate.variable is None else self._of(update, aggregate.variable)
         if not isinstance(argument, Length):
-            column = self.values.setdefault(strip(argument), len(self.values))
+            value = own_term(argument, self.schema, self.compiled.conditions)
+            column = self.values.setdefault(value, len(self.values))
             return self._of(update, variables(argument)[0], column)
         if not update.is_additive:
             return Accumulator(update)

@@ -162,6 +162,12 @@ class _Reader:
         self._sort_predicates()
         related = {name for one in (*self.pairwise, *self.adjacent) for name in variables(one)}
         self._related = frozenset(related)
+        self._conditions = {event.variable: self._condition(event) for event in events(self.pattern)}
+
+    def _condition(self, event: Event) -> Expr | None:
+        """Returns what holds of every event that a variable is bound to; None: nothing is asked of it."""
+        parts = [*([] if event.condition is None else [event.condition]), *self.local.get(event.variable, ())]
+        return conjunction(parts) if parts else None
 
     def _sort_predicates(self) -> None:
         """The predicates on single events, also of negated ones, and those that relate two."""
@@ -301,8 +307,8 @@ class _Reader:
                 yield self._compared(found.op, found.left, found.right, later, earlier)
 
     def _compared(self, op: str, left: Expr, right: Expr, slot: int, other: int) -> Compared:
-        columns = (_number(self.numbers.codes, c) for c in comparison_columns(left, right, self.resolved.schema))
-        first, second = columns
+        columns = comparison_columns(left, right, self.resolved.schema, self._conditions)
+        first, second = (_number(self.numbers.codes, column) for column in columns)
         if slot < other:
             return Compared(op, slot, first, other, second)
         return Compared(MIRRORED[op], other, second, slot, first)

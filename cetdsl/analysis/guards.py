@@ -1,0 +1,66 @@
+"""Guards terms that may be an error, so that they are evaluated for events of their variable alone.
+
+A stream has events of many types. A division, or a text read as a number, is an error for some values, and those of an
+event that a variable cannot be bound to are none of its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cetdsl.analysis.types import is_integer, type_of
+from cetdsl.ir.schema import Schema
+from cetdsl.pattern.expressions import Binary, Call, Expr, Guarded, strip, variables
+
+#: The conditions of variables by name; those of every event are None, or none.
+Conditions = Mapping[str, Expr | None]
+#: Functions that have a value, or NULL, for all values of their arguments; the others only unless these are texts.
+_TOTAL = (
+    *("in", "isnull", "isnotnull", "isnan", "coalesce", "nullif", "ifnull", "nvl", "greatest", "least"),
+    *("length", "char_length", "lower", "upper", "trim", "ltrim", "rtrim", "concat", "concat_ws"),
+    *("startswith", "endswith", "contains"),
+)
+_TOTAL_UNLESS_READ = (
+    *("year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "quarter", "hour", "minute", "second"),
+    *("unix_date", "unix_micros", "unix_millis", "unix_seconds"),
+    *("sqrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cbrt"),
+)
+#: Types that hold every whole number of the narrower ones.
+_WIDE = ("bigint", "double", "float", "string", "ceil", "floor")
+
+
+def own_term(term: Expr, schema: Schema, conditions: Conditions) -> Expr:
+    """Returns a term over the events of one variable as a term over an event's own row.
+
+    One that may fail is guarded by the variable's condition.
+    """
+    stripped = strip(term)
+    condition = next(iter(conditions.get(variable) for variable in variables(term)), None)
+    if condition is None or not may_fail(stripped, schema):
+        return stripped
+    return Guarded(strip(condition), stripped)
+
+
+def may_fail(term: Expr, schema: Schema) -> bool:
+    """Whether a term or predicate may be an error for some values: it divides, or calls a function that may be.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.schema import Field
+    >>> from cetdsl.pattern.expressions import Attribute
+    >>> schema, x, s = Schema([Field("x", "int"), Field("s", "string")]), Attribute("b", "x"), Attribute("b", "s")
+    >>> terms = Binary("+", x, x), Binary("/", x, x), Call("int", (s,)), Call("bigint", (x,))
+    >>> [may_fail(term, schema) for term in terms]
+    [False, True, True, False]
+    """
+    return any(_fails(node, schema) for node in term.walk())
+
+
+def _fails(node: Expr, schema: Schema) -> bool:
+    """Whether an operation by itself may be an error."""
+    if not isinstance(node, Call):
+        return isinstance(node, Binary) and node.op in "/%"
+    types = [type_of(argument, schema) for argument in node.arguments]
+    if node.name in _WIDE:
+        return not all(map(is_integer, types))
+    return node.name not in _TOTAL and (node.name not in _TOTAL_UNLESS_READ or {None, "string"} & set(types) != set())
