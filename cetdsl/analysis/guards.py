@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from cetdsl.analysis.types import is_integer, type_of
 from cetdsl.ir.schema import Schema
-from cetdsl.pattern.expressions import Binary, Call, Expr, Guarded, strip, variables
+from cetdsl.pattern.expressions import Binary, Call, Expr, Guarded, Literal, strip, variables
 
 #: The conditions of variables by name; those of every event are None, or none.
 Conditions = Mapping[str, Expr | None]
@@ -32,10 +32,11 @@ _WIDE = ("bigint", "double", "float", "string", "ceil", "floor")
 def own_term(term: Expr, schema: Schema, conditions: Conditions) -> Expr:
     """Returns a term over the events of one variable as a term over an event's own row.
 
-    One that may fail is guarded by the variable's condition.
+    One that may fail is guarded by the variable's condition. Of a variable that is not among them, as it belongs to
+    another side of an AND, no event is asked.
     """
     stripped = strip(term)
-    condition = next(iter(conditions.get(variable) for variable in variables(term)), None)
+    condition = next((conditions.get(variable, Literal(False)) for variable in variables(term)), None)
     if condition is None or not may_fail(stripped, schema):
         return stripped
     return Guarded(strip(condition), stripped)
