@@ -181,6 +181,18 @@ def test_the_sides_of_an_and_are_propagated_with_other_queries(end: str, number:
         judge(queries, rows, answers, number, {})
 
 
+def test_sides_of_several_ands_have_names_of_their_own() -> None:
+    texts = {
+        "q": "RETURN COUNT(*) AS n PATTERN A AND B",
+        "q'": "RETURN COUNT(*) AS n PATTERN A AND C",
+        "left side of q": "RETURN COUNT(*) AS n PATTERN A+",
+    }
+    queries = {name: by_case(parse(text)) for name, text in texts.items()}
+    rows = generators.stacked(93_000, 6)
+    worker = WorkloadWorker(queries, rows)
+    judge(queries, rows, worker.answers(worker.plan("decimal", "dynamic"), 2**20, 2**20), "decimal", {})
+
+
 def test_explain_says_with_whom_the_sides_of_an_and_share() -> None:
     queries = {name: by_case(parse(text)) for name, text in PAIRED.items()}
     worker = WorkloadWorker(queries, [])

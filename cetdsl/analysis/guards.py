@@ -22,7 +22,7 @@ _TOTAL = (
 )
 _TOTAL_UNLESS_READ = (
     *("year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "quarter", "hour", "minute", "second"),
-    *("unix_date", "unix_micros", "unix_millis", "unix_seconds"),
+    *("unix_date", "unix_micros", "unix_millis", "unix_seconds", "unix_timestamp"),
     *("sqrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cbrt"),
 )
 #: Types that hold every whole number of the narrower ones.
