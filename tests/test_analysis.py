@@ -583,6 +583,14 @@ def test_these_are_fine(text: str) -> None:
         ("AVG(A.volume)", "double"),
         ("SUM(A.volume)", "bigint"),
         ("MIN(A.type)", "string"),
+        ("concat(A.type, A.type)", "string"),
+        ("concat(A.volume, A.type)", None),
+        ("substring(A.type, 1, 2)", "string"),
+        ("floor(A.price)", "bigint"),
+        ("floor(A.price, 1)", None),
+        ("abs(A.type)", None),
+        ("DECIMAL '1.25' / 2", "decimal(7,6)"),
+        ("DECIMAL '1.25' / A.volume", "decimal(24,23)"),
     ],
 )
 def test_types_of_terms(text: str, type_: str | None) -> None:

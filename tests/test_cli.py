@@ -83,7 +83,7 @@ def test_run_takes_the_query_from_a_file(
     files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "query.txt"
-    path.write_text("-- how many\n" + COUNT)
+    path.write_text("\ufeff-- how many\n" + COUNT, encoding="utf-8")  # as some editors begin a file
     assert main(["run", f"@{path}", "--input", files["csv"], "--time", "t", "--number", "string"]) == 0
     assert capsys.readouterr().out.split() == ["n", "--", "14"]
 
@@ -115,6 +115,9 @@ def test_run_lists_trends(files: dict[str, str], spark, tmp_path: Path, capsys: 
     out = capsys.readouterr().out
     assert "a(1, 5) > b(3, NULL)" in out or "a(1, 5) > b(3, 1)" in out
     assert len(out.splitlines()) == 2 + 7
+    in_two_cases = "PATTERN SEQ(A a, B+ b[]) WHERE a.x > 4 AND a.X > 3 AND a.T > 0"
+    assert main(["run", in_two_cases, "--input", files["csv"], "--time", "t", "--trends"]) == 0
+    assert capsys.readouterr().out == out
     assert main(["run", query, "--input", files["csv"], "--time", "t", "--trends", "--limit", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2 + 2
     target = str(tmp_path / "trends.csv")
