@@ -369,7 +369,7 @@ def test_comparisons_are_those_of_spark(valued: Any, op: str) -> None:
     assert {name: found.get(name, 0) for name in expected.asDict()} == expected.asDict()
 
 
-#: Terms whose types are those of Spark's own rules, in pairs that are compared, and of which the A and the B fulfil each.
+#: Comparisons of terms whose types go by Spark's own rules; the A and the B fulfil each of them.
 COMPUTED = (
     "A.d / 2 = B.e / 30000",
     "A.d / 2 = B.f",
@@ -397,12 +397,8 @@ def test_computed_terms_are_compared_as_by_spark(spark: Any) -> None:
         typed = {"d": "decimal(10,2)", "e": "decimal(10,2)", "f": "decimal(21,13)"}
         times = {"t": F.to_timestamp("at"), "l": F.col("at").cast("timestamp_ntz")}
         df = rows.withColumns({**{name: F.col(name).cast(kind) for name, kind in typed.items()}, **times}).cache()
-        counted = [
-            df.pattern(f"PATTERN SEQ(A, B) WHERE {text}", time="t")
-            .count_trends()
-            .select(F.lit(text).alias("text"), "count")
-            for text in COMPUTED
-        ]
+        asked = {text: df.pattern(f"PATTERN SEQ(A, B) WHERE {text}", time="t") for text in COMPUTED}
+        counted = [one.count_trends().select(F.lit(text).alias("text"), "count") for text, one in asked.items()]
         assert {row.text: int(row["count"]) for row in union(counted).collect()} == dict.fromkeys(COMPUTED, 1)
         start = datetime.datetime(2024, 1, 1)
         assert df.pattern(cet.seq(A, B).where(A.t == start, A.l == start), time="t").trends().count() == 1
