@@ -353,6 +353,45 @@ def test_aggregates_of_distinct_values_are_those_of_spark(spark: Any) -> None:
     assert shown == [(1, 2, [2], 1), (2, 2, [2], 2), (2, 2, [2], 2), (2, 2, [2, 5], 2)]
 
 
+def test_decimals_are_added_up_to_their_last_digit(spark: Any) -> None:
+    """Also those of 38 digits, of which Spark's ``+`` drops one for the carry."""
+    numbers = ["1.2345678906", "1.2345678906", None, "-0.0000000005", "9999999999.9999999999", "2", "0.0000000001"]
+    kinds = ["decimal(28,10)", "decimal(38,18)", "decimal(38,10)", "decimal(20,2)"]
+    units = ", ".join(f"CAST(m AS {kind}) AS m{n}" for n, kind in enumerate(kinds))
+    values = ", ".join(f"({n}, {'NULL' if number is None else f'{number}BD'})" for n, number in enumerate(numbers))
+    df = spark.sql(f"SELECT *, {units}, CAST(m / 1e11BD AS decimal(38,38)) AS m4 FROM VALUES {values} AS of(t, m)")
+    aggregates = [
+        f"{function}({distinct}m{n})" for n in range(5) for function in ("SUM", "AVG") for distinct in ("", "DISTINCT ")
+    ]
+    measures = ", ".join(f"{aggregate} AS a{n}" for n, aggregate in enumerate(aggregates))
+    found = df.match_recognize(f"ORDER BY t MEASURES {measures} ALL ROWS PER MATCH PATTERN (A+)").orderBy("t")
+    over = "OVER (ORDER BY t)"
+    expected = df.selectExpr("t", *(f"{a} {over} AS a{n}" for n, a in enumerate(aggregates) if "DISTINCT" not in a))
+    plain = [name for name in expected.columns if name != "t"]
+    assert found.select(plain).dtypes == expected.select(plain).dtypes
+    assert found.select(plain).collect() == expected.orderBy("t").select(plain).collect()
+    whole = df.selectExpr(*(f"{aggregate} AS a{n}" for n, aggregate in enumerate(aggregates)))
+    assert found.select(whole.columns).tail(1) == whole.collect()
+    none = df.match_recognize(
+        "ORDER BY t MEASURES SUM(A.m1) AS s, AVG(DISTINCT A.m1) AS a PATTERN (A? B $) DEFINE A AS FALSE, B AS TRUE"
+    )
+    assert answer(none) == [(None, None)]
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "told"),
+    [
+        ("SUM(m)", r"SUM over the rows of a match does not fit DECIMAL\(38, 2\)"),
+        ("SUM(DISTINCT m)", "SUM over"),
+        ("AVG(m)", "AVG over"),
+    ],
+)
+def test_a_sum_of_decimals_that_is_too_large_is_an_error(spark: Any, aggregate: str, told: str) -> None:
+    df = spark.range(2).selectExpr("id", "CAST('999999999999999999999999999999999999' AS decimal(38,2)) - id AS m")
+    with pytest.raises(CountOverflow, match=told), recovering():
+        df.match_recognize(f"ORDER BY id MEASURES {aggregate} AS s PATTERN (A+)").collect()
+
+
 def test_a_sum_of_distinct_values_that_is_too_large_is_an_error(spark: Any) -> None:
     df = spark.range(2).selectExpr("id", "9223372036854775807 - id AS n")
     with pytest.raises(CountOverflow, match="does not fit BIGINT"), recovering():

@@ -7,6 +7,7 @@ knows some.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NoReturn
@@ -21,7 +22,9 @@ _COMPARED = {"==": "=", "!=": "<>", **{sign: sign for sign in ("=", "<>", "<", "
 #: The signs of sums and of products.
 _SUMS, _PRODUCTS = ("+", "-", "||"), ("*", "/", "%")
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b"}
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))", re.DOTALL)
+#: What stands for a letter behind a backslash; LIKE knows % and _ there.
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 @attrs.frozen
@@ -187,6 +190,9 @@ class _Reader:
 
     def _signed(self) -> Node:
         if self._takes("-"):
+            if self._place < len(self._tokens) and self._tokens[self._place].kind is Kind.NUMBER:
+                self._place += 1
+                return _number(self._tokens[self._place - 1].text, -1)
             return Call("NEGATIVE", (self._signed(),))
         if self._takes("+"):
             return self._signed()
@@ -267,15 +273,17 @@ def _not(node: Node, negated: bool) -> Node:
     return Call("NOT", (node,)) if negated else node
 
 
-def _number(text: str) -> Constant:
+def _number(text: str, sign: int = 1) -> Constant:
+    """Returns a number with its sign, without which the least BIGINT would not be one."""
     suffix = text[-1].upper()
-    if suffix == "L":
-        return Constant(int(text[:-1]), "bigint")
-    if suffix in "SYF" or text.upper().endswith("BD"):
+    digits = text[:-1] if suffix == "L" else text
+    whole = sign * int(digits) if digits.isdecimal() else 0
+    if suffix in "SYF" or text.upper().endswith("BD") or not -(2**63) <= whole < 2**63:
         _refuse(f"the number {text}")
-    if text.isdecimal():
-        return Constant(int(text), "int" if int(text) < 2**31 else "bigint")
-    return Constant(float(text[:-1] if suffix == "D" else text), "double")
+    if digits.isdecimal():
+        is_int = suffix != "L" and -(2**31) <= whole < 2**31
+        return Constant(whole, "int" if is_int else "bigint")
+    return Constant(sign * float(text[:-1] if suffix == "D" else text), "double")
 
 
 def _text(token: str) -> str:
@@ -284,14 +292,15 @@ def _text(token: str) -> str:
         return token[2:-1]
     if token[0] in "xX":
         _refuse(f"the constant {token}")
-    parts, inside, place = list[str](), token[1:-1], 0
-    while place < len(inside):
-        if inside[place] == "\\" and place + 1 < len(inside):
-            # LIKE knows % and _ behind a backslash.
-            escaped = inside[place + 1]
-            parts.append(inside[place : place + 2] if escaped in "%_" else _ESCAPED.get(escaped, escaped))
-            place += 2
-        else:
-            parts.append(inside[place])
-            place += 1
-    return "".join(parts)
+    return _ESCAPE.sub(_unescaped, token[1:-1])
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """Returns the character that Spark's parser reads in place of a backslash and what follows it."""
+    short, long, octal, letter = escape.groups()
+    if letter:
+        return _ESCAPED.get(letter, letter)
+    code = int(octal, 8) if octal else int(short or long, 16)
+    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+        _refuse(f"{escape.group()}, which is no character by itself,")
+    return chr(code)
