@@ -51,6 +51,14 @@ SCHEMA = Schema(
         Field("flag", "boolean"),
     ]
 )
+COLLATED = Schema(
+    [
+        Field("ts", "timestamp"),
+        Field("volume", "bigint"),
+        Field("folded", "string collate UTF8_LCASE"),
+        Field("names", "array<struct<name:string collate UTF8_LCASE>>"),
+    ]
+)
 
 
 def analysed(text: str, schema: Schema = SCHEMA, **binding: object) -> ResolvedQuery:
@@ -461,6 +469,21 @@ def test_errors_say_what_is_wrong_and_what_to_do(text: str, kind: type[CetdslErr
             {"tie_break": ("tags",)},
             "the tie_break column 'tags' is of type map<string,int>, which has no order\n"
             "  hint: use a column of numbers, strings or times",
+        ),
+        (
+            COLLATED,
+            {"tie_break": ("volume", "folded")},
+            "the tie_break column 'folded' is of type string collate UTF8_LCASE, in which texts of different bytes may "
+            "be equal or come in another order, and kernels compare bytes\n"
+            "  hint: give the column Spark's default collation first: df.withColumn('folded', "
+            "F.collate(F.lower('folded'), 'UTF8_BINARY')), without F.lower where case counts",
+        ),
+        (
+            COLLATED,
+            {"tie_break": ("names",)},
+            "the tie_break column 'names' is of type array<struct<name:string collate UTF8_LCASE>>, in which texts of "
+            "different bytes may be equal or come in another order, and kernels compare bytes\n"
+            "  hint: give the texts inside Spark's default collation first, as by CAST",
         ),
         (
             SCHEMA,

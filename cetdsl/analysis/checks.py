@@ -455,6 +455,23 @@ def _watermark_errors(time: Field, watermarks: Mapping[str, int], schema: Schema
         )
 
 
+def collated(what: str, type_: str, name: str = "") -> UnsupportedQuery:
+    """The error for a value, of a column if that has a ``name``, whose texts kernels would compare by bytes."""
+    if category(type_) == "string":
+        column = repr(name or "text")
+        hint = (
+            f"give the column Spark's default collation first: df.withColumn({column}, "
+            f"F.collate(F.lower({column}), 'UTF8_BINARY')), without F.lower where case counts"
+        )
+    else:
+        hint = "give the texts inside Spark's default collation first, as by CAST"
+    return UnsupportedQuery(
+        f"{what} is of type {type_}, in which texts of different bytes may be equal or come in another order, and "
+        "kernels compare bytes",
+        hint=hint,
+    )
+
+
 def unorderable(field: Field, what: str) -> QueryTypeError:
     """The error for a column that must be compared but cannot be."""
     return QueryTypeError(

@@ -115,6 +115,17 @@ def is_orderable(type_: str | None) -> bool:
     return type_ is None or not _UNORDERED.search(type_.lower())
 
 
+def is_collated(type_: str | None) -> bool:
+    """Whether values are, or hold, texts of a collation other than Spark's default: equal ones may differ in bytes.
+
+    Examples
+    --------
+    >>> is_collated("array<string collate UTF8_LCASE>"), is_collated("struct<collate:string>"), is_collated(None)
+    (True, False, False)
+    """
+    return type_ is not None and "string collate " in type_.lower()
+
+
 def type_of(expr: Expr, schema: Schema) -> str | None:
     """The type of a term whose names are resolved, or None.
 

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.analysis.types import is_orderable
+from cetdsl.analysis.types import is_collated, is_orderable
 from cetdsl.errors import (
     SUM_TOO_LARGE,
     SUM_TOO_LARGE_ADVICE,
@@ -500,7 +500,7 @@ class _Match:
         compared = {slot.column for slot in spec.slots if slot.kind in (LEAST, GREATEST)}
         for place, field in enumerate(schema.fields):
             text = field.dataType.simpleString()
-            if "collate" in text and (place < len(self._keys) or place in compared):
+            if is_collated(text) and (place < len(self._keys) or place in compared):
                 raise UnsupportedQuery(
                     f"a partition column or an argument of MIN or MAX is of type {text}, in which texts of different"
                     " bytes may be equal, and kernels compare bytes",
