@@ -395,7 +395,10 @@ def _follow(answer: DataFrame, schema: StructType, chosen: argparse.Namespace) -
     """
 
     def show(rows: DataFrame, number: int) -> None:
+        # All tasks have to run, also those whose rows are not shown: each writes its part of the state.
+        rows.persist().count()
         found = rows.limit(chosen.show + 1).collect()
+        rows.unpersist()
         if chosen.checkpoint and number == 0:
             _remember(rows.sparkSession, schema, chosen.checkpoint)
         if found:

@@ -374,6 +374,22 @@ def test_a_folder_is_followed_and_each_run_goes_on(
 
 
 @pytest.mark.classic
+def test_state_is_whole_where_few_rows_are_shown(
+    spark, followed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark asks no more tasks for rows once it has enough of them."""
+    query = FOLLOW[0].replace("WITHIN", "GROUP BY k WITHIN")
+    words = ["run", query, *FOLLOW[1:], "--follow", str(followed), "--show", "1"]
+    words += ["--checkpoint", str(tmp_path / "checkpoint")]
+    for name, begin in (("one", 0), ("two", 20)):
+        events = ((begin, "A"), (begin + 1, "B"), (begin + 12, "A"))
+        lines = [f"2024-01-01 00:00:{second:02},{kind},{key}\n" for key in range(40) for second, kind in events]
+        (followed / f"{name}.csv").write_text("ts,type,k\n" + "".join(lines))
+        assert main(words) == 0
+        assert "(the first 1 rows of this batch; --show gives more)" in capsys.readouterr().out
+
+
+@pytest.mark.classic
 def test_columns_of_what_is_followed_stay_as_they_were(
     spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
