@@ -377,6 +377,53 @@ def test_a_folder_is_followed_and_each_run_goes_on(
 
 
 @pytest.mark.classic
+def test_state_is_whole_where_few_rows_are_shown(
+    spark, followed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark asks no more tasks for rows once it has enough of them."""
+    query = FOLLOW[0].replace("WITHIN", "GROUP BY k WITHIN")
+    words = ["run", query, *FOLLOW[1:], "--follow", str(followed), "--show", "1"]
+    words += ["--checkpoint", str(tmp_path / "checkpoint")]
+    for name, begin in (("one", 0), ("two", 20)):
+        events = ((begin, "A"), (begin + 1, "B"), (begin + 12, "A"))
+        lines = [f"2024-01-01 00:00:{second:02},{kind},{key}\n" for key in range(40) for second, kind in events]
+        (followed / f"{name}.csv").write_text("ts,type,k\n" + "".join(lines))
+        assert main(words) == 0
+        assert "(the first 1 rows of this batch; --show gives more)" in capsys.readouterr().out
+
+
+@pytest.mark.classic
+def test_columns_of_what_is_followed_stay_as_they_were(
+    spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their types are part of what state means, so that no later file may change what is guessed."""
+    folder = tmp_path / "events"
+    folder.mkdir()
+
+    def comes(name: str, *events: tuple[int, str, object]) -> None:
+        lines = (f"2024-01-01 00:00:{second:02},{kind},{price}\n" for second, kind, price in events)
+        (folder / name).write_text("event.time,type,price\n" + "".join(lines))
+
+    query = FOLLOW[0].replace("COUNT(*) AS n", "SUM(B.price) AS s")
+    words = ["run", query, "--follow", str(folder), "--time", "event.time", *FOLLOW[3:]]
+    words += ["--checkpoint", str(tmp_path / "checkpoint")]
+    comes("one.csv", (1, "A", 1), (3, "B", 2.5), (12, "A", 1))
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith(" 00:00:10  2.5\n")
+    (folder / "one.csv").unlink()
+    comes("two.csv", (13, "B", 3), (25, "A", 1))
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith(" 00:00:20  3\n")
+    comes("three.csv", (26, "B", "dear"), (40, "A", 1))
+    said = fails(capsys, *words)
+    assert 'three.csv does not fit the columns of the first files: For input string: "dear"' in said
+    assert "correct the file, or begin with another --checkpoint" in said
+    comes("three.csv", (26, "B", 4), (40, "A", 1))
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith(" 00:00:30  4\n")
+
+
+@pytest.mark.classic
 def test_an_interrupt_stops_what_follows_a_folder(
     spark, followed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

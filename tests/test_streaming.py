@@ -839,6 +839,19 @@ def test_a_watermark_on_another_column(unmarked: DataFrame) -> None:
     assert other.pattern(f"PATTERN A+ {WITHIN}", time="u").count_trends().isStreaming
 
 
+def test_a_watermark_on_a_column_of_any_name(unmarked: DataFrame) -> None:
+    text, renamed = f"PATTERN A+ {WITHIN}", unmarked.withColumnRenamed("t", "event.time")
+    hint = r"df.withWatermark\('`event.time`', '10 minutes'\)"
+    for wrong in (renamed, renamed.withWatermark("u", "1 minute")):
+        with pytest.raises(errors.WatermarkError, match=hint):
+            wrong.pattern(text, time="event.time")
+    made = r"withColumn\('event.time', F.to_timestamp_ltz\('`event.time`'\)\).withWatermark\('`event.time`'"
+    with pytest.raises(errors.WatermarkError, match=made):
+        renamed.withColumn("event.time", F.col("`event.time`").cast("date")).pattern(text, time="event.time")
+    marked = renamed.withWatermark("`event.time`", "10 minutes")
+    assert marked.pattern(text, time="event.time").count_trends().isStreaming
+
+
 def test_a_watermark_on_the_windows_of_an_aggregation(marked: DataFrame) -> None:
     window = F.window("t", "1 second")
     summed = marked.groupBy(window, "type").count()

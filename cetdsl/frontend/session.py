@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +52,7 @@ from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.emission import EAGER, FINAL, UPDATE
 from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
+from cetdsl.ir.schema import unused_name
 from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
 from cetdsl.pattern.nodes import events, negations
 from cetdsl.pattern.query import ANY, STRICT, Computed, Query, Returned, Selection
@@ -538,9 +538,10 @@ class PatternFrame:
 
     def _just_ended(self, limit: int | None, columns: tuple[str, ...], detection: Detection) -> DataFrame:
         """Returns the trends of a stream whose last event came in this micro-batch."""
-        known = {name.lower() for name in self._df.columns}
-        arrived = next(name for n in count() if (name := f"arrived_{n}") not in known)
-        asked = PatternFrame(self._df.withColumn(arrived, current_timestamp()), self._query, self._binding)
+        arrived = unused_name("arrived", self._df.columns)
+        # The time has to be named now, as it is no longer the only timestamp.
+        binding = attrs.evolve(self._binding, time=self._rewritten.time.name)
+        asked = PatternFrame(self._df.withColumn(arrived, current_timestamp()), self._query, binding)
         decision = asked._decide_trends(limit, (*columns, arrived), detection, EAGER)
         ended = run(asked._df, decision.plan, lambda trends: just_ended(trends, arrived))
         return ended.withColumn("trend", narrowed(columns))
