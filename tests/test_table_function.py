@@ -232,6 +232,7 @@ EXPRESSIONS = [
         "1 + 2 * 3 - 4",
         "2e1",
     ),
+    *("'it''s'", '"a""b" || s', "'a' 'b'", "r'c''d'", "s = 'a' 'b'", "price !> 7", "d!<0"),
     *("price IS DISTINCT FROM 7", "!b", "'a\\tb'", "TRUE", "NULL IS NULL", "(price + 1) * 2 > day AND d IS NULL"),
 ]
 

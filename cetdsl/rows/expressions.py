@@ -15,9 +15,9 @@ import attrs
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.rows.tokens import Kind, Token, tokens_of
+from cetdsl.rows.words import COMPARED
 
 _ROUTE = "write it with cetdsl's own cet.sql(...) or df.match_recognize(...), where Spark evaluates expressions"
-_COMPARED = {"==": "=", "!=": "<>", **{sign: sign for sign in ("=", "<>", "<", "<=", ">", ">=", "<=>")}}
 #: The signs of sums and of products.
 _SUMS, _PRODUCTS = ("+", "-", "||"), ("*", "/", "%")
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
@@ -132,9 +132,9 @@ class _Reader:
         found = self._sum()
         while True:
             word = self._upper()
-            if word in _COMPARED:
+            if word in COMPARED:
                 self._place += 1
-                found = Call(_COMPARED[word], (found, self._sum()))
+                found = Call(COMPARED[word], (found, self._sum()))
             elif word == "IS":
                 self._place += 1
                 negated = self._takes("NOT")
@@ -205,7 +205,7 @@ class _Reader:
         if token.kind is Kind.NUMBER:
             return _number(token.text)
         if token.kind is Kind.STRING:
-            return Constant(_text(token.text), "string")
+            return Constant(self._texts(_text(token.text)), "string")
         if token.kind is Kind.QUOTED:
             return Column(token.name)
         if word in ("TRUE", "FALSE", "NULL"):
@@ -221,6 +221,13 @@ class _Reader:
             self._place += 1
             return Call(word, self._list())
         _refuse(token.text)
+
+    def _texts(self, found: str) -> str:
+        """A text together with those behind it, which SQL reads as one."""
+        while self._place < len(self._tokens) and self._tokens[self._place].kind is Kind.STRING:
+            found += _text(self._tokens[self._place].text)
+            self._place += 1
+        return found
 
     def _list(self) -> tuple[Node, ...]:
         """Arguments up to the parenthesis that closes them."""
@@ -284,12 +291,17 @@ def _text(token: str) -> str:
         return token[2:-1]
     if token[0] in "xX":
         _refuse(f"the constant {token}")
+    quote = token[0]
     parts, inside, place = list[str](), token[1:-1], 0
     while place < len(inside):
         if inside[place] == "\\" and place + 1 < len(inside):
             # LIKE knows % and _ behind a backslash.
             escaped = inside[place + 1]
             parts.append(inside[place : place + 2] if escaped in "%_" else _ESCAPED.get(escaped, escaped))
+            place += 2
+        elif inside[place] == quote:
+            # A quote within a text is written twice.
+            parts.append(quote)
             place += 2
         else:
             parts.append(inside[place])
