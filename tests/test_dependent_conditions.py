@@ -120,7 +120,7 @@ def rounded(value: Value, digits: int) -> Value:
 CONDITIONS: dict[str, Callable[[Rows], Value]] = {
     "x > A.x": lambda r: less(r.last("x", "A"), r.own("x")),
     "B.x <= FIRST(A.x)": lambda r: no(less(r.first("x", "A"), r.own("x"))),
-    "x !> A.x AND x << 1 !< 2": lambda r: both(no(less(r.last("x", "A"), r.own("x"))), no(less(r.own("x"), 1))),
+    "x !> A.x AND B.x !< 1": lambda r: both(no(less(r.last("x", "A"), r.own("x"))), no(less(r.own("x"), 1))),
     "x >= LAST(x, 1) AND d IS NOT NULL": lambda r: both(
         no(less(r.own("x"), r.last("x", offset=1))), r.own("d") is not None
     ),
