@@ -268,6 +268,59 @@ def test_names_strings_and_comments_are_spark_s(spark: Any) -> None:
     assert answer(found) == [("A.x", "it's", "1", [2, 3], 3)]
 
 
+#: Expressions over a row, which Spark reads as they stand; a variable of the pattern is called ``a``, too.
+EXPRESSIONS = [
+    # A quote in a text is written twice, and texts beside each other are one.
+    *("'it''s'", '"a""b"', "r'c''d'", "'a' 'b' || \"c\"'d'", "name = 'O''Brien'"),
+    # Operators of several characters.
+    *("x << 1", "a.x>>1", "-x >>> 1", "x !> 5", "a.x!<7", "x<=>5"),
+    # Parameters of lambda functions.
+    *("size(filter(a.items, a -> a.price > 3))", "exists(arr, v -> v > 1)", "transform(arr, (x, i) -> x + i)"),
+    *("aggregate(arr, 0, (s, x) -> s + x, s -> s * x)", "array_contains(filter(arr, x -> x > 1), x)"),
+    "transform(arr, x -> exists(arr, y -> y > x) AND x > a.x)",
+    # Names of fields and of arguments.
+    *("struct(a.x AS x, t AS t, a.t AS `name`, x AS first)", "CAST(struct(x AS name, t AS arr) AS string)"),
+    *("named_struct('x', x).x", "mask(str => a.name, upperChar => 'N')"),
+    "`abs`(-x)",
+    # Units, and columns that are called like them.
+    *("date_add(day, 1)", "dateadd(day, 1, day)", "datediff(month, day)", "datediff(month, day, month)"),
+    *("INTERVAL '1' DAY + day", "ts - INTERVAL '1' DAY + hour", "ts + INTERVAL 1 day -2 hour"),
+    *("INTERVAL '1 2' DAY TO HOUR - hour", "EXTRACT(day FROM month)"),
+]
+
+
+def test_expressions_are_what_spark_reads(spark: Any) -> None:
+    """Each once in MEASURES, and once in DEFINE."""
+    schema = "t int, name string, x int, items array<struct<price int>>, arr array<int>"
+    times = ["DATE '2024-01-02' AS day", "DATE '2024-03-02' AS month", "INTERVAL '2' HOUR AS hour"]
+    times.append("TIMESTAMP '2024-01-02 00:00:00' AS ts")
+    df = spark.createDataFrame([(1, "O'Brien", 5, [(1,), (4,)], [1, 7])], schema).selectExpr("*", *times)
+    measures = ", ".join(f"{sql} AS e{number}" for number, sql in enumerate(EXPRESSIONS))
+    conditions = " AND ".join(f"{sql} IS NOT NULL" for sql in EXPRESSIONS)
+    found = df.match_recognize(f"ORDER BY t MEASURES {measures} PATTERN (a) DEFINE a AS {conditions}")
+    expected = df.alias("a").selectExpr(*(f"{sql} AS e{number}" for number, sql in enumerate(EXPRESSIONS)))
+    assert found.schema.simpleString() == expected.schema.simpleString()
+    assert answer(found) == answer(expected)
+
+
+def test_functions_of_a_schema_are_left_to_spark() -> None:
+    """Not every version of Spark knows its own functions by such names."""
+    clause = parse_clause("MEASURES system.builtin.abs(-A.x) AS a, system.`my fs`.f (x) AS b, x.y AS c PATTERN (A)")
+    measures = resolve(clause, ["x"]).measures
+    assert [measure.sql for measure in measures] == [
+        "system . builtin . abs ( - `slot 0` )",
+        "system . `my fs` . f ( `slot 0` )",
+        "`slot 0` . y",
+    ]
+
+
+def test_a_column_is_known_beside_a_parameter_of_its_name(spark: Any) -> None:
+    df = spark.createDataFrame([(1, 5, [1, 7]), (2, 0, [1, 7]), (3, 5, [1])], "t int, x int, arr array<int>")
+    for condition in ("x > 1 AND exists(arr, x -> x > 1)", "exists(arr, x -> x > 1) AND x > 1 OR t > LAST(t, 5)"):
+        found = df.match_recognize(f"ORDER BY t MEASURES t AS t PATTERN (A) DEFINE A AS {condition}")
+        assert answer(found) == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("clause", "expected"),
     [
@@ -616,6 +669,9 @@ def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:
         ),
         ("ORDER BY day MEASURES 1 AS x PATTERN (A) WITHIN INTERVAL '1' MONTH", ParseError, "months and years differ"),
         ("ORDER BY day MEASURES 1 AS x PATTERN (A) WITHIN soon", ParseError, "'soon' is not a length"),
+        ("MEASURES system.builtin.explode(ARRAY(day)) AS x PATTERN (A)", UnsupportedQuery, "explode gives any number"),
+        ("MEASURES system.builtin.max(day) AS x PATTERN (A)", QueryTypeError, "cannot evaluate the measure x"),
+        ("MEASURES nowhere.abs(day) AS x PATTERN (A)", QueryTypeError, "`nowhere`.`abs`"),
         ("MEASURES 1 AS x PATTERN (A{9999})", UnsupportedQuery, "more than 4096 places"),
     ),
 )

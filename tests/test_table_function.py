@@ -339,6 +339,7 @@ EXPRESSIONS = [
     *("CAST(d AS decimal(10,2))", "CAST(price AS decimal(5,2))", "CAST(m AS decimal(4,1))", "CAST(m AS double)"),
     *("CAST(double('inf') AS decimal(3,1))", "CAST(1e20D AS decimal(38,2))"),
     *("price > -9223372036854775808", "-2147483648", "-2147483649", "3 -5", "- 5 + 3"),
+    *("'it''s'", '"a""b" || s', "'a' 'b'", "r'c''d'", "s = 'a' 'b'", "price !> 7", "d!<0"),
     *("price IS DISTINCT FROM 7", "!b", "'a\\tb'", "TRUE", "NULL IS NULL", "(price + 1) * 2 > day AND d IS NULL"),
 ]
 

@@ -191,6 +191,11 @@ class ConditionSteps:
             [array] = self._types_of([(f"array({left.sql}, {right.sql})", tree.span)])
             assert isinstance(array, T.ArrayType)
             common = array.elementType
+            if isinstance(common, T.StringType) and not {type(one), type(other)} <= {T.StringType, T.NullType}:
+                # Without ANSI mode, Spark brings both to one type in its own way in =, in IN, and in an array.
+                kind = (other if isinstance(one, T.StringType) else one).simpleString()
+                what = f"without ANSI mode a text is not compared with a value of type {kind} across rows"
+                self._refuse(what, f"cast one of them, as in CAST(B.x AS {kind})", tree)
         if not isinstance(common, (*ORDERED, T.NullType)) or is_collated(common.simpleString()):
             hint = "compare a field or an element of them, or texts of Spark's default collation"
             self._refuse(f"values of type {common.simpleString()} cannot be compared across rows", hint, tree)

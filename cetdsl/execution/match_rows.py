@@ -201,7 +201,7 @@ class _Match:
             tuple(kinds[number] for number in match.order_by),
             tuple(kind for number, kind in enumerate(kinds) if column(number) in read),
             tuple(condition.sql for condition in conditions if self._looks_around(condition.sql)),
-            {**{f"col {number}": kind for number, kind in enumerate(kinds)}, **moved},
+            {**{f"col {number}": _compared_as(field) for number, field in enumerate(self._fields)}, **moved},
             max((abs(value.move) for value in self._moved), default=0),
             held_back,
         )
@@ -646,6 +646,15 @@ class _Match:
 
     def _shown(self, number: int) -> Column:
         return F.col(in_backquotes(f"shown {number}")).alias(self._fields[number].name)
+
+
+def _compared_as(field: T.StructField) -> str:
+    """Returns the type that a column is compared as, by Spark's name.
+
+    A text that is padded to some length is ``char(5)``, and no string: Spark ignores the blanks that it ends with.
+    """
+    written = field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")
+    return written if written.startswith("char") else field.dataType.simpleString()
 
 
 def _slot_fields(spec: MatchSpec, kinds: Sequence[T.DataType]) -> list[T.StructField]:

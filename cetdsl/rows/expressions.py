@@ -16,13 +16,18 @@ import attrs
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.rows.tokens import Kind, Token, tokens_of
+from cetdsl.rows.words import COMPARED
 
 _ROUTE = "write it with cetdsl's own cet.sql(...) or df.match_recognize(...), where Spark evaluates expressions"
-_COMPARED = {"==": "=", "!=": "<>", **{sign: sign for sign in ("=", "<>", "<", "<=", ">", ">=", "<=>")}}
 #: The signs of sums and of products.
 _SUMS, _PRODUCTS = ("+", "-", "||"), ("*", "/", "%")
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))", re.DOTALL)
+_ESCAPES = {
+    quote: re.compile(
+        rf"\\(?:u([0-9a-fA-F]{{4}})|U([0-9a-fA-F]{{8}})|([01][0-7]{{2}})|(.))|{quote}({quote})", re.DOTALL
+    )
+    for quote in "'\""
+}
 #: What stands for a letter behind a backslash; LIKE knows % and _ there.
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
@@ -135,9 +140,9 @@ class _Reader:
         found = self._sum()
         while True:
             word = self._upper()
-            if word in _COMPARED:
+            if word in COMPARED:
                 self._place += 1
-                found = Call(_COMPARED[word], (found, self._sum()))
+                found = Call(COMPARED[word], (found, self._sum()))
             elif word == "IS":
                 self._place += 1
                 negated = self._takes("NOT")
@@ -211,7 +216,7 @@ class _Reader:
         if token.kind is Kind.NUMBER:
             return _number(token.text)
         if token.kind is Kind.STRING:
-            return Constant(_text(token.text), "string")
+            return Constant(self._texts(_text(token.text)), "string")
         if token.kind is Kind.QUOTED:
             return Column(token.name)
         if word in ("TRUE", "FALSE", "NULL"):
@@ -227,6 +232,13 @@ class _Reader:
             self._place += 1
             return Call(word, self._list())
         _refuse(token.text)
+
+    def _texts(self, found: str) -> str:
+        """A text together with those behind it, which SQL reads as one."""
+        while self._place < len(self._tokens) and self._tokens[self._place].kind is Kind.STRING:
+            found += _text(self._tokens[self._place].text)
+            self._place += 1
+        return found
 
     def _list(self) -> tuple[Node, ...]:
         """Arguments up to the parenthesis that closes them."""
@@ -292,12 +304,14 @@ def _text(token: str) -> str:
         return token[2:-1]
     if token[0] in "xX":
         _refuse(f"the constant {token}")
-    return _ESCAPE.sub(_unescaped, token[1:-1])
+    return _ESCAPES[token[0]].sub(_unescaped, token[1:-1])
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """Returns the character that Spark's parser reads in place of a backslash and what follows it."""
-    short, long, octal, letter = escape.groups()
+    """Returns the character that Spark's parser reads in place of a backslash and what follows it, or of two quotes."""
+    short, long, octal, letter, quote = escape.groups()
+    if quote:
+        return str(quote)
     if letter:
         return _ESCAPED.get(letter, letter)
     code = int(octal, 8) if octal else int(short or long, 16)
