@@ -17,7 +17,18 @@ from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, Work, build_automaton, restrict_count
-from cetdsl.pattern.expressions import Binary, Call, Expr, conjunction, conjuncts, strip, variables
+from cetdsl.pattern.expressions import (
+    ARITHMETIC,
+    Binary,
+    Call,
+    Expr,
+    SparkColumn,
+    Unary,
+    conjunction,
+    conjuncts,
+    strip,
+    variables,
+)
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import NEXT
@@ -29,6 +40,8 @@ from cetdsl.sharing.families import unnamed
 #: The most that states may count up to. ``COUNT(b) >= n`` is compiled into states that count up to n + 2, so n is 510
 #: at most.
 MAX_COUNTED = 512
+#: Functions that are no error for any values.
+_TOTAL_FUNCTIONS = ("in", "isnull", "isnotnull", "isnan")
 #: The predicates between an earlier variable and the later one that is its neighbour.
 _Adjacent = dict[tuple[str, str], list[Expr]]
 
@@ -175,7 +188,7 @@ class _Compiler:
             found = separate(predicate)
             if found is None:
                 # Lists are shared by queries that ask for the same ones, so few have a guard.
-                guard = conjunction(before) if before and _may_fail(predicate) else None
+                guard = conjunction(before) if before and may_fail(predicate) else None
                 column = ListColumn(unnamed(predicate), guard=guard)
                 listed.append(self.lists.setdefault(column, len(self.lists)))
                 before.append(column.predicate)
@@ -217,9 +230,26 @@ class _Compiler:
         return found.turned if found.right_variable in {self._number(name) for name in own} else found
 
 
-def _may_fail(predicate: Expr) -> bool:
-    """Whether a predicate may be an error for some values: it divides, or calls a function."""
-    return any(isinstance(node, Call) or (isinstance(node, Binary) and node.op in "/%") for node in predicate.walk())
+def may_fail(predicate: Expr) -> bool:
+    """Whether a predicate may be an error for some values: it computes, calls a function, or is a column of Spark's.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.expressions import Attribute, Literal
+    >>> x = Attribute("a", "x")
+    >>> may_fail(Binary("=", x, Literal(1))), may_fail(Call("in", (x, Literal(1)))), may_fail(Binary("%", x, x))
+    (False, False, True)
+    """
+    return any(map(_fails_for_some, predicate.walk()))
+
+
+def _fails_for_some(node: Expr) -> bool:
+    """Whether what a node does with the values of its children is an error for some of them."""
+    if isinstance(node, Call):
+        return node.name not in _TOTAL_FUNCTIONS
+    if isinstance(node, Binary):
+        return node.op in ARITHMETIC
+    return isinstance(node, SparkColumn) or (isinstance(node, Unary) and node.op == "-")
 
 
 def why_finished(compiled: Compiled) -> str | None:

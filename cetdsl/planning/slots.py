@@ -25,7 +25,7 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
 from cetdsl.pattern.query import ANY, Selection
-from cetdsl.planning.compile import comparison_columns
+from cetdsl.planning.compile import comparison_columns, may_fail
 from cetdsl.planning.strategies.request import windowing_of
 
 _T = TypeVar("_T", bound=Hashable)
@@ -337,7 +337,9 @@ def _are_neighbours(branch: _Branch, earlier: int, later: int) -> bool:
 
 
 def _once(parts: Iterable[Expr]) -> list[Expr]:
-    return sorted(dict.fromkeys(parts), key=repr)
+    """Returns each condition once, in the same order for all queries, unless one may guard another from values."""
+    once = list(dict.fromkeys(parts))
+    return once if any(map(may_fail, once)) else sorted(once, key=repr)
 
 
 def _number(numbers: dict[_T, int], thing: _T) -> int:
