@@ -10,7 +10,19 @@ from collections.abc import Mapping
 
 from cetdsl.analysis.types import is_integer, type_of
 from cetdsl.ir.schema import Schema
-from cetdsl.pattern.expressions import Binary, Call, Expr, Guarded, Literal, strip, variables
+from cetdsl.pattern.expressions import (
+    ARITHMETIC,
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Guarded,
+    Literal,
+    SparkColumn,
+    Unary,
+    strip,
+    variables,
+)
 
 #: The conditions of variables by name; those of every event are None, or none.
 Conditions = Mapping[str, Expr | None]
@@ -43,25 +55,43 @@ def own_term(term: Expr, schema: Schema, conditions: Conditions) -> Expr:
 
 
 def may_fail(term: Expr, schema: Schema) -> bool:
-    """Whether a term or predicate may be an error for some values: it divides, or calls a function that may be.
+    """Whether a term or predicate may be an error for some values.
+
+    It divides, computes with numbers of few digits, calls a function that may be an error, or is a column of Spark's. A
+    constant that is added to a column is none: times, say, are far from the ends of their types.
 
     Examples
     --------
     >>> from cetdsl.ir.schema import Field
     >>> from cetdsl.pattern.expressions import Attribute
-    >>> schema, x, s = Schema([Field("x", "int"), Field("s", "string")]), Attribute("b", "x"), Attribute("b", "s")
-    >>> terms = Binary("+", x, x), Binary("/", x, x), Call("int", (s,)), Call("bigint", (x,))
-    >>> [may_fail(term, schema) for term in terms]
-    [False, True, True, False]
+    >>> schema = Schema([Field("x", "int"), Field("y", "double"), Field("s", "string")])
+    >>> x, y, s, one = Attribute("b", "x"), Attribute("b", "y"), Attribute("b", "s"), Literal(1)
+    >>> terms = Binary("+", x, one), Binary("*", x, x), Binary("*", y, y), Binary("/", y, y), Binary("/", y, one)
+    >>> [may_fail(term, schema) for term in (*terms, Call("int", (s,)), Call("bigint", (x,)))]
+    [False, True, False, True, False, True, False]
     """
     return any(_fails(node, schema) for node in term.walk())
 
 
 def _fails(node: Expr, schema: Schema) -> bool:
-    """Whether an operation by itself may be an error."""
-    if not isinstance(node, Call):
-        return isinstance(node, Binary) and node.op in "/%"
-    types = [type_of(argument, schema) for argument in node.arguments]
-    if node.name in _WIDE:
-        return not all(map(is_integer, types))
-    return node.name not in _TOTAL and (node.name not in _TOTAL_UNLESS_READ or {None, "string"} & set(types) != set())
+    """Whether what a node does with the values of its children is an error for some of them."""
+    if isinstance(node, Call):
+        types = [type_of(argument, schema) for argument in node.arguments]
+        if node.name in _WIDE:
+            return not all(map(is_integer, types))
+        return node.name not in _TOTAL and (
+            node.name not in _TOTAL_UNLESS_READ or not {None, "string"}.isdisjoint(types)
+        )
+    if isinstance(node, Unary):
+        return node.op == "-" and not isinstance(node.operand, Literal) and not _is_real(node, schema)
+    if not isinstance(node, Binary) or node.op not in ARITHMETIC:
+        return isinstance(node, SparkColumn)
+    if node.op in "/%":
+        return not (isinstance(node.right, Literal) and node.right.value)
+    is_moved = node.op != "*" and {Attribute, Literal} == {type(node.left), type(node.right)}
+    return not is_moved and not _is_real(node, schema)
+
+
+def _is_real(term: Expr, schema: Schema) -> bool:
+    """Whether a term is a floating number, which may be infinite, or a time, whose range is the calendar's."""
+    return type_of(term, schema) in ("float", "double", "date", "timestamp", "timestamp_ntz")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import attrs
@@ -70,12 +70,7 @@ class Shown:
     def names_before(self, *more: str) -> list[str]:
         """The names of an answer that has ``more`` columns of its own."""
         own = [*(["window"] if self.sliding else []), *more]
-        for name in self.keys:
-            if name.lower() in own:
-                raise ResolutionError(
-                    f"the key column {name!r} clashes with the {name.lower()} column of the answer",
-                    hint="rename the column of the DataFrame",
-                )
+        refuse_clashing_keys(self.keys, own)
         return [*self.keys, *own]
 
     def places(self, frame: EventFrame, *, named: bool = False) -> list[StructField]:
@@ -113,6 +108,16 @@ def trend_field(
         event.append(StructField("id", LongType()))
     binding = [StructField("variable", StringType()), StructField("event", StructType(event))]
     return StructField("trend", ArrayType(StructType(binding)))
+
+
+def refuse_clashing_keys(keys: Sequence[str], own: Sequence[str]) -> None:
+    """Raises where a key column has the name of one of an answer's ``own`` columns; Spark minds no case of letters."""
+    for name in keys:
+        if name.lower() in own:
+            raise ResolutionError(
+                f"the key column {name!r} clashes with the {name.lower()} column of the answer",
+                hint="rename the column of the DataFrame",
+            )
 
 
 def refuse_duplicates(names: tuple[str, ...]) -> None:

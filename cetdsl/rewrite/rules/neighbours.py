@@ -13,7 +13,7 @@ from cetdsl.ir.schema import Schema
 from cetdsl.pattern.automaton import reach
 from cetdsl.pattern.expressions import MIRRORED, Attribute, Binary, Expr, Role, strip, variables, with_attributes
 from cetdsl.pattern.nodes import And, Pattern, events
-from cetdsl.pattern.properties import binds_at_least_one, binds_at_most_one, follow_pairs, runs_in_turn
+from cetdsl.pattern.properties import binds_at_least_one, binds_at_most_one, follow_pairs
 from cetdsl.pattern.query import ANY, STRICT
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import with_where
@@ -110,11 +110,26 @@ def _something_between(pair: Iterable[str], names: Iterable[str], pattern: Patte
     return bool(behind & before)
 
 
+def _are_in_turn(earlier: str, later: str, pattern: Pattern) -> bool:
+    """Whether a trend that binds both variables binds all its events of one, and directly after them all of the other.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.nodes import Event, Or, Repeat, Seq
+    >>> a, b, c = Event("a"), Event("b"), Event("c")
+    >>> _are_in_turn("a", "c", Seq((Or((a, b)), Repeat(c)))), _are_in_turn("a", "c", Seq((a, Repeat(b, 0, 1), c)))
+    (True, False)
+    """
+    pair, follow = (earlier, later), follow_pairs(pattern)
+    return pair in follow and earlier not in reach({later}, follow) and not _something_between(pair, pair, pattern)
+
+
 @rule("pairwise-to-adjacent", keeps=Keeps.DERIVATIONS)
 def pairwise_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
     """B.x > A.x  ->  NEXT(B).x > A.x
 
-    In ``SEQ(A, B)``, where each trend binds one event after the other. In ``SEQ(A, B+)`` as well, if values rise from
+    In ``SEQ(A, B)``, where each trend binds one event after the other, and in ``SEQ(A OR C, B)``, where each trend that
+    binds both does. In ``SEQ(A, B+)`` as well, if values rise from
     each B to the next by a predicate such as ``NEXT(B).x > B.x``: then the first B has the smallest of all.
     """
     query = resolved.query
@@ -126,7 +141,7 @@ def pairwise_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
         scopes = _scopes(predicate, query.pattern)
         pair = variables(predicate)
         for earlier, later in (pair, pair[::-1]):
-            if scopes and all((earlier, later) in runs_in_turn(scope) for scope in scopes):
+            if scopes and all(_are_in_turn(earlier, later, scope) for scope in scopes):
                 runs = {name for name in pair for scope in scopes if not binds_at_most_one(scope, name)}
                 if len(runs) == 1 and frozenset(pair) in guarding and not _is_equality(predicate):
                     # It may exclude pairs for which the inseparable predicate would fail; that one needs a pass for
