@@ -97,6 +97,15 @@ def raised(error: type[CetdslError], *message: str | Column, hint: str, kind: st
     return F.raise_error(F.concat(*parts)).cast(kind)
 
 
+def unscaled(value: Column, scale: int) -> Column:
+    """Returns a decimal in units of the last of ``scale`` digits behind the point, or a whole number, as a whole one.
+
+    It goes by text, as products of decimals are rounded. Without ANSI, a cast would write small ones with an exponent.
+    """
+    digits = F.translate(F.format_number(value, scale), ",.", "") if scale else value
+    return digits.cast("decimal(38,0)")
+
+
 def _is_in(column: Column, kind: str | None, options: Sequence[Expr], columns: Sequence[Column]) -> Column:
     """Whether a column of a type, if that is known, equals one of some options.
 

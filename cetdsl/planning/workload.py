@@ -14,7 +14,6 @@ from typing import TypeVar
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.ir.accumulators import EXACT_NUMBERS
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, ListColumn
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
@@ -131,9 +130,7 @@ def _asked(name: str, plan: Operator, queries: Mapping[str, ResolvedQuery], take
     plan = _below_merges(plan)
     if not isinstance(plan, PairCounts):
         assert isinstance(plan, Propagate), plan
-        # Queries share trends only if these are counted alike, those of which nobody asks how many there are, too.
-        spec = plan.spec.with_answer(exact=plan.spec.answer.number in EXACT_NUMBERS)
-        return _Asked(name, (_Propagated(name, attrs.evolve(plan, spec=spec), queries[name]),))
+        return _Asked(name, (_Propagated(name, plan, queries[name]),))
     sides = zip(names_of_sides(name, taken), _below_merges(plan.child).children, queries_of_sides(queries[name]))
     propagated = []
     for side, part, resolved in sides:

@@ -36,12 +36,7 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
     if request.is_pair:
         return _pair(request, sides, source)
     accumulators = AccumulatorPlan(sides[0], request.aggregates, source.schema)
-    plan = _propagate(Scan(source, sides[0]), accumulators, request.number, source.answers_add_up)
-    answer = plan.spec.answer
-    if not any(answer.accumulators[number].is_additive for output in answer.outputs for number in output.inputs):
-        # Nobody asks how many trends there are, and to count them exactly may take far longer than to find extremes.
-        plan = attrs.evolve(plan, spec=plan.spec.with_answer(exact=False))
-    return merged(plan)
+    return merged(_propagate(Scan(source, sides[0]), accumulators, request.number, source.answers_add_up))
 
 
 def _prepared(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
