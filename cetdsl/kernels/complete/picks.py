@@ -65,7 +65,7 @@ def _pick(
         order = np.argsort(ranks, kind="stable")[: spec.size]
         lowest[:] = [ranks[order]]
         chosen = trends.take(order[order >= known] - known)
-        yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
+        yield from TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
 
     return by_chunks(spec.graph.trends.kernel, batches, chunk_events, answer)
 
