@@ -55,7 +55,8 @@ def value_bytes(column: pa.Array) -> Ints:
         return np.sum(fields, axis=0, dtype=np.int64) if fields else _alike(0, column)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
         before, offsets = starts(value_bytes(column.values)), to_numpy(column.offsets)
-        return before[offsets[1:]] - before[offsets[:-1]]
+        sizes: Ints = before[offsets[1:]] - before[offsets[:-1]]
+        return sizes
     if pa.types.is_null(kind):
         return _alike(0, column)
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
