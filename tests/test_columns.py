@@ -600,3 +600,11 @@ def test_texts_that_conditions_fix_are_shown(spark: Any) -> None:
     found = padded.pattern("PATTERN a+", time="t").trends().collect()
     assert found
     assert all(binding.event["type"] == "a  " for row in found for binding in row.trend)
+
+
+@pytest.mark.classic
+def test_a_long_text_that_all_events_share_is_shown(spark: Any) -> None:
+    """Trends of one block repeat it more often than one array of Arrow holds."""
+    df = spark.range(1, 16).selectExpr("id AS t", "'A' AS type", "repeat('x', 40000) AS p")
+    shown = df.pattern(+A, time="t").trends(columns=["p"]).limit(3)
+    assert {binding.event.p for row in shown.collect() for binding in row.trend} == {"x" * 40_000}

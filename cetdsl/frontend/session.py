@@ -831,8 +831,9 @@ class PatternFrame:
         n : int
             The number of trends to draw. If there are fewer, all of them are the answer.
         seed : int, optional
-            The same seed gives the same sample of the same events; with ``per_group=True`` only if the events are
-            spread over tasks in the same way. By default a seed is drawn at random.
+            The same seed gives the same sample of the same events. Where all trends are listed for it, as with
+            ``per_group=True`` and where ``explain("complete")`` says so, it does only if the events are spread over
+            tasks in the same way. By default a seed is drawn at random.
         complete : bool
             Whether to draw from the complete trends; False draws from all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}
@@ -935,6 +936,10 @@ class PatternFrame:
             completeness or layout, ``per_group`` is no bool, or the layout would have two columns of one name.
         StreamingNotSupported
             If a stream is asked without ``per_group=True``.
+        CountOverflow
+            If whole numbers, or decimals without the zeros that all of them end in, add up to more than 64 bits hold
+            from some event of a trend to its end. It is raised when the DataFrame is computed, unless all trends are
+            listed, as for ``per_group=True``.
 
         Examples
         --------
