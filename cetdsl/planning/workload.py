@@ -193,7 +193,14 @@ class _Pass:
         windowing = common_windowing([plan.source.windowing for plan in plans], first.is_stream)
         merge = any(self._is_merged(asked) for asked in self.asked)
         sets, abreast, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
-        source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
+        source = attrs.evolve(
+            first,
+            groups=first.keys,
+            partitions=(),
+            asked_partitions=(),
+            windowing=windowing,
+            asked_windowings=tuple(dict.fromkeys(plan.source.windowing for plan in plans)),
+        )
         members = tuple(member for asked in self.asked for member in self._members(asked, source, merge, propagation))
         variables = tuple((f"v{number}", condition) for (condition, _), number in self.variables.items())
         no_automaton, no_machine = Automaton((), (), (), (), ()), Machine((), (), (), ())
