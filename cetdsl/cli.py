@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import os
 import platform
+import re
 import signal
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NoReturn
 
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -40,7 +43,7 @@ from cetdsl.frontend.watch import micro_batches
 from cetdsl.pattern.expressions import Literal, attributes
 from cetdsl.pattern.nodes import events as events_of
 from cetdsl.pattern.text import in_backquotes
-from cetdsl.session import readable, spark_session
+from cetdsl.session import first_line, readable, spark_session
 from cetdsl.tables import table
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
@@ -53,6 +56,8 @@ _SHARES = 8
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 _STAGES = ("parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey")
 
+#: The file in what Spark says of one that it could not read.
+_UNREAD = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (.+?)\.\s+SQLSTATE")
 #: What to do where Spark cannot read files.
 _HINTS_OF_FILES = {
     "PATH_NOT_FOUND": "check the path; one that is not on this machine begins with its scheme, such as s3a://",
@@ -268,8 +273,12 @@ def _version(package: str) -> str:
         return "(not installed)"
 
 
+#: Spark counts the rows that it gives in 32 bits, and one more than shown is asked for.
+_MOST_ROWS = 2**31 - 1
+
+
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or not 0 < int(text) < _MOST_ROWS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
     return int(text)
 
@@ -316,7 +325,8 @@ def _run(chosen: argparse.Namespace) -> None:
     output = _format(chosen.output, "--output") if chosen.output else None
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
-        bound = _bind(spark, inputs, query, chosen)
+        events = _events(spark, inputs, query, chosen)
+        bound = _bind(events, query, chosen)
         if lists:
             columns = chosen.columns or (None if output else _mentioned(query, chosen.time))
             shape = {"limit": chosen.limit, "columns": columns, "layout": chosen.layout}
@@ -331,7 +341,7 @@ def _run(chosen: argparse.Namespace) -> None:
         else:
             answer = bound.count_trends(number=chosen.number)
         if chosen.follow:
-            _follow(answer, chosen)
+            _follow(answer, events.schema, chosen)
         elif output:
             _write(answer, output, chosen)
         else:
@@ -378,11 +388,19 @@ def _check_following(chosen: argparse.Namespace) -> None:
         )
 
 
-def _follow(answer: DataFrame, chosen: argparse.Namespace) -> None:
-    """Prints the answers of each micro-batch, and reports late events, until it is interrupted or done."""
+def _follow(answer: DataFrame, schema: StructType, chosen: argparse.Namespace) -> None:
+    """Prints the answers of each micro-batch, and reports late events, until it is interrupted or done.
 
-    def show(rows: DataFrame, _: int) -> None:
+    The checkpoint keeps the ``schema`` of the events from its first micro-batch on.
+    """
+
+    def show(rows: DataFrame, number: int) -> None:
+        # All tasks have to run, also those whose rows are not shown: each writes its part of the state.
+        rows.persist().count()
         found = rows.limit(chosen.show + 1).collect()
+        rows.unpersist()
+        if chosen.checkpoint and number == 0:
+            _remember(rows.sparkSession, schema, chosen.checkpoint)
         if found:
             print(table(rows.columns, found[: chosen.show]), flush=True)
         if len(found) > chosen.show:
@@ -392,12 +410,28 @@ def _follow(answer: DataFrame, chosen: argparse.Namespace) -> None:
         writer = answer.writeStream.foreachBatch(show).option("checkpointLocation", chosen.checkpoint or scratch)
         running = (writer.trigger(availableNow=True) if chosen.once else writer).start()
         try:
-            with _stopped_by_interrupt(running):
+            with _stopped_by_interrupt(running), _naming_files(chosen):
                 for batch in micro_batches(running, every=1.0):
                     if batch.late:
                         print(f"late events dropped: {batch.late:,}; a longer --delay waits for them", file=sys.stderr)
         finally:
             running.stop()
+
+
+@contextmanager
+def _naming_files(chosen: argparse.Namespace) -> Iterator[None]:
+    """Turns Spark's error over a record that does not fit the schema into one that names its file."""
+    try:
+        yield
+    except Exception as error:
+        unread = _UNREAD.search(str(error))
+        if not is_of_spark(error) or unread is None or "[MALFORMED_RECORD" not in str(error):
+            raise
+        anew = "begin with another --checkpoint" if chosen.checkpoint else "begin anew"
+        raise CommandLineError(
+            f"{unread[1]} does not fit the columns of the first files: {first_line(error)}",
+            hint=f"correct the file, or {anew}, as types are guessed from all files that are there then",
+        ) from error
 
 
 @contextmanager
@@ -426,7 +460,8 @@ def _explain(chosen: argparse.Namespace) -> None:
     query = _query(chosen)
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
-        found = _bind(spark, inputs, query, chosen).explain(chosen.stage, measured=chosen.measured)
+        bound = _bind(_events(spark, inputs, query, chosen), query, chosen)
+        found = bound.explain(chosen.stage, measured=chosen.measured)
         print(found)
     _write_page(found, chosen.html)
 
@@ -435,7 +470,7 @@ def _diagnose(chosen: argparse.Namespace) -> None:
     query = _query(chosen)
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
-        bound = _bind(spark, inputs, query, chosen)
+        bound = _bind(_events(spark, inputs, query, chosen), query, chosen)
         found = bound.diagnose(chosen.sample) if chosen.sample else bound.diagnose()
         print(found)
     _write_page(found, chosen.html)
@@ -467,7 +502,7 @@ def _text(query: str) -> str:
     if not query.startswith("@"):
         return query
     try:
-        return Path(query[1:]).read_text(encoding="utf-8")
+        return Path(query[1:]).read_text(encoding="utf-8-sig")  # some editors begin a file with a mark of its order
     except (OSError, UnicodeDecodeError) as error:
         hint = "write the name of a text file in UTF-8 behind @"
         raise CommandLineError(f"cannot read the query from {query[1:]!r}: {error}", hint=hint) from error
@@ -512,13 +547,22 @@ def _format(path: str, option: str) -> str:
     raise CommandLineError(f"the name {path!r} after {option} does not tell its format", hint=hint)
 
 
-def _bind(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace) -> Any:
+def _events(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace) -> DataFrame:
+    """Returns the events of the files, or those of a folder as a stream, whose columns the options name."""
     paths = [chosen.follow] if chosen.follow else chosen.input
-    known = _read(spark, kind, paths)
+    known = _read(spark, kind, paths, _remembered(spark, chosen.checkpoint) if chosen.follow else None)
     _refuse_unknown_columns(known, kind, paths, query, chosen)
     _refuse_texts_as_times(known, chosen.time)
+    if not chosen.follow:
+        return known
+    # By default a value that is not of the guessed type would be NULL, without a word.
+    reader = spark.readStream.schema(known.schema).options(mode="FAILFAST", **(CSV if kind == "csv" else {}))
+    return reader.format(kind).load(chosen.follow)
+
+
+def _bind(events: DataFrame, query: Any, chosen: argparse.Namespace) -> Any:
     return cet.pattern(
-        _stream(spark, kind, known.schema, chosen) if chosen.follow else known,
+        _with_watermark(events, chosen) if chosen.follow else events,
         query,
         time=chosen.time,
         type=chosen.type,
@@ -527,10 +571,34 @@ def _bind(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace
     )
 
 
-def _read(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
-    """The events of some files, which have columns."""
+def _remembered(spark: SparkSession, checkpoint: str | None) -> StructType | None:
+    """Returns the schema that a checkpoint keeps; None if there is none."""
+    if not checkpoint:
+        return None
     try:
-        events = _of_format(spark, kind, paths)
+        kept = spark.read.text(_schema_in(checkpoint)).first()
+    except Exception as error:
+        if condition_of(error) != "PATH_NOT_FOUND":
+            raise
+        return None
+    return None if kept is None else StructType.fromJson(json.loads(kept[0]))
+
+
+def _remember(spark: SparkSession, schema: StructType, checkpoint: str) -> None:
+    """Keeps a schema in a checkpoint, as state goes on with the types that it began with, whatever files come."""
+    kept = spark.range(0, 1, 1, 1).select(F.lit(schema.json()))
+    kept.write.mode("overwrite").text(_schema_in(checkpoint))
+
+
+def _schema_in(checkpoint: str) -> str:
+    """Returns where a checkpoint keeps the schema: Spark reads and writes it, as the folder may be anywhere."""
+    return f"{checkpoint}/schema"
+
+
+def _read(spark: SparkSession, kind: str, paths: list[str], schema: StructType | None) -> DataFrame:
+    """The events of some files, which have columns: those of a schema, or else those that are guessed."""
+    try:
+        events = _of_format(spark, kind, paths, schema)
         columns = events.columns
     except Exception as error:
         if not is_of_spark(error):
@@ -544,24 +612,23 @@ def _read(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
     return events
 
 
-def _of_format(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
+def _of_format(spark: SparkSession, kind: str, paths: list[str], schema: StructType | None) -> DataFrame:
+    reader = spark.read if schema is None else spark.read.schema(schema)
     if kind == "csv":
-        return spark.read.options(**CSV).csv(paths, inferSchema=True)
+        return reader.options(**CSV).csv(paths, inferSchema=schema is None)
     if kind == "json":
-        events = spark.read.option("inferTimestamp", True).json(paths)
+        events = reader.option("inferTimestamp", True).json(paths)
         if events.columns == ["_corrupt_record"]:
             raise CommandLineError(
                 f"{', '.join(paths)} holds no JSON that can be read", hint="write one object per line: JSON Lines"
             )
         return events
-    return spark.read.parquet(*paths)
+    return reader.parquet(*paths)
 
 
-def _stream(spark: SparkSession, kind: str, schema: StructType, chosen: argparse.Namespace) -> DataFrame:
-    """The files of a folder as a stream, whose columns are those of the files that are there."""
-    reader = spark.readStream.schema(schema).options(**(CSV if kind == "csv" else {}))
-    events = reader.format(kind).load(chosen.follow)
-    time = _field_of(schema, chosen.time)
+def _with_watermark(events: DataFrame, chosen: argparse.Namespace) -> DataFrame:
+    """The stream with a watermark on its time."""
+    time = _field_of(events.schema, chosen.time)
     if time.dataType != TimestampType():
         raise CommandLineError(
             f"--follow needs a timestamp, on which Spark can have a watermark, and {time.name!r} is of type "
@@ -569,9 +636,10 @@ def _stream(spark: SparkSession, kind: str, schema: StructType, chosen: argparse
             hint="read the files once, by --input, or make the column a timestamp and ask the stream in Python",
         )
     try:
-        return events.withWatermark(chosen.time, chosen.delay)
+        return events.withWatermark(in_backquotes(time.name), chosen.delay)
     except Exception as error:
-        if not is_of_spark(error):
+        # Spark has a condition for what is no interval, and none for one below 0, which is an illegal argument.
+        if condition_of(error) != "CANNOT_PARSE_INTERVAL" and not isinstance(error, IllegalArgumentException):
             raise
         raise CommandLineError(
             f"--delay {chosen.delay!r} is no length of time to wait", hint="write it like --delay '10 minutes'"
@@ -624,8 +692,10 @@ def _mentioned(query: Any, time: str | None) -> list[str] | None:
     """Returns the columns to show of a trend's events: its time and those that the query refers to."""
     if time is None:
         return None
-    names = [attribute.name for part in query.node.where for attribute in attributes(part)]
-    return list(dict.fromkeys([time, *names]))
+    found: dict[str, str] = {}
+    for name in (time, *(attribute.name for part in query.node.where for attribute in attributes(part))):
+        found.setdefault(name.lower(), name)  # columns are found in any case
+    return list(found.values())
 
 
 def _show(answer: DataFrame, number: int) -> None:

@@ -367,6 +367,8 @@ NULL_TIME_ADVICE = "clean the data, or leave these rows out with on_null_time='s
 #: The message and the advice for a sum of whole numbers over the rows of a match that does not fit its type.
 SUM_TOO_LARGE = "a SUM over the rows of a match does not fit BIGINT"
 SUM_TOO_LARGE_ADVICE = "cast what is added up to DOUBLE or DECIMAL(38, 0)"
+#: The advice for a sum or an average of decimals that does not.
+DECIMAL_TOO_LARGE_ADVICE = "cast what is added up to DOUBLE, or to a decimal with fewer digits behind the point"
 #: The range that a result did not fit, and the advice, by the number form that was asked for.
 OVERFLOW_ADVICE = {
     "decimal": (

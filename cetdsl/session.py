@@ -105,13 +105,17 @@ def first_line(error: BaseException) -> str:
     --------
     >>> first_line(RuntimeError("calling o1.x\n: java.io.IOException: disk full\n\tat a\nCaused by: x.Y: no inode"))
     'no inode'
+    >>> text = "Traceback (most recent call last):\npy4j.protocol.Py4JJavaError: An error\nCaused by: x.Y: no inode"
+    >>> first_line(RuntimeError(text + "\n=== Streaming Query ===\nIdentifier: [id = 1]"))
+    'no inode'
     """
-    text = str(error)
+    # Behind what ended a stream Spark writes its plan.
+    text = str(error).partition("\n=== Streaming Query ===")[0]
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     traceback = text.partition("Traceback (most recent call last)")[2].splitlines()
     candidates = [
         # The end of a worker's traceback; what Java says is the cause; what it says first.
-        *[line for line in traceback if re.match(r"[A-Za-z][\w.]*: ", line)][-1:],
+        *[line for line in traceback if re.match(r"(?!py4j\.)[A-Za-z][\w.]*: ", line)][-1:],
         *[line for line in lines if line.startswith("Caused by: ")][-1:],
         *[line for line in lines if re.match(r": [\w.$]+(Exception|Error): ", line)],
         *lines,

@@ -617,6 +617,8 @@ def evaluate(expr: ex.Expr, look: Callable[[Any], Any]) -> Any:
         if value is None:
             return None
         return not value if expr.op == "not" else -value
+    if isinstance(expr, ex.Guarded):
+        return evaluate(expr.term, look) if evaluate(expr.condition, look) is True else None
     if isinstance(expr, ex.Call):
         return _call(expr.name.lower(), [evaluate(argument, look) for argument in expr.arguments])
     raise TypeError(f"the judge cannot evaluate {expr!r}")

@@ -6,7 +6,7 @@ import itertools
 import math
 import pickle
 import random
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +19,8 @@ from test_kernel_aggregate import Worker
 import cetdsl as cet
 from cetdsl.aggregates.functions import FUNCTIONS, SPELLINGS
 from cetdsl.aggregates.vocabulary import AggregateFunction, CentralMoment, Input
-from cetdsl.errors import InvalidNode, ParseError
+from cetdsl.errors import CountOverflow, InvalidNode, ParseError, recovering
+from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.kernels.numbers.moments import about_zero, central_moment, deviations_of_doubles
 from cetdsl.kernels.numbers.scaled import to_scaled
 from cetdsl.pattern.expressions import Aggregate, Attribute, Length
@@ -169,3 +170,81 @@ def test_numbers_that_38_digits_just_hold(spark: Any, ansi: str) -> None:
         assert far.first()["count"] == 2
         mean = df.filter("x > 0").pattern("PATTERN B b WHERE AVG(b.x) = FIRST(b).x", time="t", type=None)
         assert mean.aggregate(mean=cet.avg(cet.event("b").x)).first()["mean"] == pytest.approx(9e37, rel=1e-12)
+
+
+#: Values of two events: there are three trends of them, and each is in two. What is added up may cancel out.
+LISTED = {
+    "fine": ("decimal(20,8)", Decimal("1.00000006"), Decimal("2.00000006")),
+    "finest": ("decimal(38,38)", Decimal("-7e-38"), Decimal("0e-38")),
+    "zero": ("decimal(20,8)", Decimal("0.00000000"), Decimal("0.00000000")),
+    "both": ("decimal(38,0)", Decimal(10**37), Decimal(1 - 10**37)),
+    "less": (
+        "decimal(38,10)",
+        Decimal(f"-1{'0' * 27}.{'0' * 10}"),
+        Decimal("1.0000000000"),
+    ),
+    "long": ("bigint", Decimal(-(2**63)), Decimal(-5)),
+    "huge": ("decimal(38,0)", Decimal(9 * 10**37), Decimal(9 * 10**37)),
+}
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("number", NUMBERS)
+def test_sums_over_listed_trends_keep_their_digits(spark: Any, number: str, ansi: str) -> None:
+    kinds = ", ".join(f"{name} {kind}" for name, (kind, *_) in LISTED.items())
+    values = ([int(v) if kind == "bigint" else v for v in both] for kind, *both in LISTED.values())
+    df = spark.createDataFrame([(t, *row) for t, row in enumerate(zip(*values, strict=True))], f"t int, {kinds}")
+    b = cet.event("b")
+    asked = {f"avg_{name}": cet.avg(getattr(b, name)) for name in LISTED}
+    # The sum of the last column has 39 digits.
+    asked |= {name: cet.sum(getattr(b, name)) for name in LISTED if (number, name) != ("decimal", "huge")}
+    with settings(spark, {"spark.sql.ansi.enabled": ansi}):
+        query = df.pattern("PATTERN b+ b[] WHERE FIRST(b).t <= LAST(b).t", time="t", type=None)
+        assert "enumerate" in str(query.explain("physical"))
+        found = query.aggregate(number=number, **asked).first().asDict()
+    with localcontext(Context(60)):
+        totals = {name: 2 * (one + other) for name, (_, one, other) in LISTED.items()}
+        means = {name: float(total / 4) for name, total in totals.items()}
+    for name, total in totals.items():
+        assert found[f"avg_{name}"] == pytest.approx(means[name], rel=1e-12), name
+        if name in asked:
+            assert found[name] == in_form(total, number), name
+
+
+def in_form(total: Decimal, number: str) -> Any:
+    if number == "log2":
+        rounded = math.log2(total) if total > 0 else -math.inf if total == 0 else math.nan
+        return pytest.approx(rounded, rel=1e-12, nan_ok=True)
+    return {"decimal": total, "string": format(total, "f"), "double": pytest.approx(float(total), rel=1e-12)}[number]
+
+
+@pytest.mark.classic
+def test_sums_over_listed_trends_in_predicates(spark: Any) -> None:
+    rows = [(1, Decimal("1.00000006"), 1.5e308, math.inf), (2, Decimal("2.00000006"), 1.5e308, 1.0)]
+    df = spark.createDataFrame(rows, "t int, d decimal(20, 8), y double, infinite double")
+    b = cet.event("b")
+
+    def listed(where: str) -> Any:
+        return df.pattern(f"PATTERN b+ b[] WHERE {where}", time="t", type=None)
+
+    for where, count in (
+        ("SUM(b.d) = 1.00000006", 1),
+        ("SUM(b.d) = 3.00000012", 1),
+        ("AVG(b.d) = 1.50000006", 1),
+        ("AVG(b.y) = 1.5e308", 3),
+        ("SUM(b.infinite) > 1.7e308", 2),
+    ):
+        assert listed(where).count_trends().first()["count"] == count, where
+    row = listed("FIRST(b).t <= LAST(b).t").aggregate(a=cet.avg(b.y), i=cet.sum(b.infinite)).first()
+    assert (row["a"], row["i"]) == (1.5e308, math.inf)
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("what", ["a sum over enumerated trends", "the sum over one trend"])
+def test_sums_of_doubles_over_listed_trends_stay_in_their_range(spark: Any, what: str) -> None:
+    df = spark.createDataFrame([(1, 1.5e308), (2, 1.5e308)], "t int, y double")
+    where = "SUM(b.y) > 0" if "one" in what else "FIRST(b).t <= LAST(b).t"
+    query = df.pattern(f"PATTERN b+ b[] WHERE {where}", time="t", type=None)
+    with pytest.raises(CountOverflow, match=f"{what} is beyond the range of doubles"), recovering():
+        query.aggregate(s=cet.sum(cet.event("b").y)).collect()

@@ -51,6 +51,14 @@ SCHEMA = Schema(
         Field("flag", "boolean"),
     ]
 )
+COLLATED = Schema(
+    [
+        Field("ts", "timestamp"),
+        Field("volume", "bigint"),
+        Field("folded", "string collate UTF8_LCASE"),
+        Field("names", "array<struct<name:string collate UTF8_LCASE>>"),
+    ]
+)
 
 
 def analysed(text: str, schema: Schema = SCHEMA, **binding: object) -> ResolvedQuery:
@@ -463,6 +471,21 @@ def test_errors_say_what_is_wrong_and_what_to_do(text: str, kind: type[CetdslErr
             "  hint: use a column of numbers, strings or times",
         ),
         (
+            COLLATED,
+            {"tie_break": ("volume", "folded")},
+            "the tie_break column 'folded' is of type string collate UTF8_LCASE, in which texts of different bytes may "
+            "be equal or come in another order, and kernels compare bytes\n"
+            "  hint: give the column Spark's default collation first: df.withColumn('folded', "
+            "F.collate(F.lower('folded'), 'UTF8_BINARY')), without F.lower where case counts",
+        ),
+        (
+            COLLATED,
+            {"tie_break": ("names",)},
+            "the tie_break column 'names' is of type array<struct<name:string collate UTF8_LCASE>>, in which texts of "
+            "different bytes may be equal or come in another order, and kernels compare bytes\n"
+            "  hint: give the texts inside Spark's default collation first, as by CAST",
+        ),
+        (
             SCHEMA,
             {"tie_break": ("volumes",)},
             "no tie_break column 'volumes' in the DataFrame\n  hint: did you mean 'volume'?",
@@ -583,6 +606,14 @@ def test_these_are_fine(text: str) -> None:
         ("AVG(A.volume)", "double"),
         ("SUM(A.volume)", "bigint"),
         ("MIN(A.type)", "string"),
+        ("concat(A.type, A.type)", "string"),
+        ("concat(A.volume, A.type)", None),
+        ("substring(A.type, 1, 2)", "string"),
+        ("floor(A.price)", "bigint"),
+        ("floor(A.price, 1)", None),
+        ("abs(A.type)", None),
+        ("DECIMAL '1.25' / 2", "decimal(7,6)"),
+        ("DECIMAL '1.25' / A.volume", "decimal(24,23)"),
     ],
 )
 def test_types_of_terms(text: str, type_: str | None) -> None:

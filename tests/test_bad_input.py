@@ -110,6 +110,17 @@ def test_one_row_without_a_time_that_no_variable_binds(spark: Any) -> None:
         assert re.search(r"'my time' is NULL in 1 row\b", failing(df.pattern(query, time="my time").count_trends()))
 
 
+@pytest.mark.classic
+@pytest.mark.parametrize("sort", ["auto", "runs", "spark"])
+def test_a_row_without_a_time_behind_events_before_1970(spark: Any, sort: str) -> None:
+    """Rows without a time are sent to the bucket of 1970, and others to buckets before it."""
+    rows = [(t, "B" if t % 2 else "A", t % 7) for t in range(-60, -20)]
+    df = spark.createDataFrame([*rows, (None, "A", 1)], "t int, type string, x int").coalesce(1)
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE B.x < NEXT(B).x WITHIN 5"
+    asked = df.patterns({"one": text, "two": text.replace("5", "6")}, time="t", sort=sort)
+    assert "the time column 't' is NULL in 1 row\n" in failing(asked.aggregate())
+
+
 def stream(spec: KernelSpec, *batches: list[tuple[Any, ...]]) -> Any:
     """Arrow batches of rows (key columns, time, mask)."""
     kinds = [pa.string()] * spec.layout.keys + [pa.int64(), pa.int64()]
@@ -370,6 +381,28 @@ def test_workloads_refuse_collations(events: Any) -> None:
     queries = {"one": f"RETURN COUNT(*) AS n {FOLD}", "two": "RETURN COUNT(*) AS n PATTERN SEQ(B, A+) GROUP BY k"}
     with pytest.raises(errors.UnsupportedQuery, match="the key column 'k'"):
         cet.patterns(collated, queries, time="t", type="type").aggregate()
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("kind", ["string collate UTF8_LCASE", "struct<k: string collate UTF8_LCASE>"])
+def test_ties_are_not_broken_by_collations(events: Any, kind: str) -> None:
+    """Not by kernels, nor by Spark, which would find other events simultaneous; what the hints say helps."""
+    given = events.withColumn("tie", F.expr("k" if kind.startswith("string") else "struct(k)"))
+    collated = given.withColumn("tie", F.col("tie").cast(kind))
+    assert "collate" in collated.schema["tie"].dataType.simpleString()
+    ways = {
+        "fold": lambda df: df.pattern(FOLD, time="t", tie_break="tie").count_trends(),
+        "kernel": lambda df: df.pattern(KERNEL, time="t", tie_break=["x", "tie"]).trends(columns=["t"]),
+        "joins": lambda df: df.pattern("PATTERN SEQ(A, B)", time="t", tie_break="tie").trends(algorithm="joins"),
+        "paths": lambda df: df.pattern("PATTERN A+", time="t", tie_break="tie").complete_trends(algorithm="joins"),
+        "workload": lambda df: df.patterns({"q": f"RETURN COUNT(*) {FOLD}"}, time="t", tie_break="tie").aggregate(),
+    }
+    for ask in ways.values():
+        with pytest.raises(errors.UnsupportedQuery, match=r"tie_break column 'tie'.*collate UTF8_LCASE.*compare bytes"):
+            ask(collated)
+    plain = "string" if kind.startswith("string") else "struct<k: string>"
+    mended = collated.withColumn("tie", F.col("tie").cast(plain))
+    assert ways["kernel"](mended).count() == ways["kernel"](given).count() > 0
 
 
 def test_a_fold_groups_by_collation(events: Any) -> None:

@@ -83,7 +83,7 @@ def test_run_takes_the_query_from_a_file(
     files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "query.txt"
-    path.write_text("-- how many\n" + COUNT)
+    path.write_text("\ufeff-- how many\n" + COUNT, encoding="utf-8")  # as some editors begin a file
     assert main(["run", f"@{path}", "--input", files["csv"], "--time", "t", "--number", "string"]) == 0
     assert capsys.readouterr().out.split() == ["n", "--", "14"]
 
@@ -115,6 +115,9 @@ def test_run_lists_trends(files: dict[str, str], spark, tmp_path: Path, capsys: 
     out = capsys.readouterr().out
     assert "a(1, 5) > b(3, NULL)" in out or "a(1, 5) > b(3, 1)" in out
     assert len(out.splitlines()) == 2 + 7
+    in_two_cases = "PATTERN SEQ(A a, B+ b[]) WHERE a.x > 4 AND a.X > 3 AND a.T > 0"
+    assert main(["run", in_two_cases, "--input", files["csv"], "--time", "t", "--trends"]) == 0
+    assert capsys.readouterr().out == out
     assert main(["run", query, "--input", files["csv"], "--time", "t", "--trends", "--limit", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2 + 2
     target = str(tmp_path / "trends.csv")
@@ -371,6 +374,53 @@ def test_a_folder_is_followed_and_each_run_goes_on(
     said = capsys.readouterr()
     assert said.out.split("\n")[2:] == ["2024-01-01 00:00:10 to 2024-01-01 00:00:20  1", ""]
     assert said.err == "late events dropped: 1; a longer --delay waits for them\n"
+
+
+@pytest.mark.classic
+def test_state_is_whole_where_few_rows_are_shown(
+    spark, followed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark asks no more tasks for rows once it has enough of them."""
+    query = FOLLOW[0].replace("WITHIN", "GROUP BY k WITHIN")
+    words = ["run", query, *FOLLOW[1:], "--follow", str(followed), "--show", "1"]
+    words += ["--checkpoint", str(tmp_path / "checkpoint")]
+    for name, begin in (("one", 0), ("two", 20)):
+        events = ((begin, "A"), (begin + 1, "B"), (begin + 12, "A"))
+        lines = [f"2024-01-01 00:00:{second:02},{kind},{key}\n" for key in range(40) for second, kind in events]
+        (followed / f"{name}.csv").write_text("ts,type,k\n" + "".join(lines))
+        assert main(words) == 0
+        assert "(the first 1 rows of this batch; --show gives more)" in capsys.readouterr().out
+
+
+@pytest.mark.classic
+def test_columns_of_what_is_followed_stay_as_they_were(
+    spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their types are part of what state means, so that no later file may change what is guessed."""
+    folder = tmp_path / "events"
+    folder.mkdir()
+
+    def comes(name: str, *events: tuple[int, str, object]) -> None:
+        lines = (f"2024-01-01 00:00:{second:02},{kind},{price}\n" for second, kind, price in events)
+        (folder / name).write_text("event.time,type,price\n" + "".join(lines))
+
+    query = FOLLOW[0].replace("COUNT(*) AS n", "SUM(B.price) AS s")
+    words = ["run", query, "--follow", str(folder), "--time", "event.time", *FOLLOW[3:]]
+    words += ["--checkpoint", str(tmp_path / "checkpoint")]
+    comes("one.csv", (1, "A", 1), (3, "B", 2.5), (12, "A", 1))
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith(" 00:00:10  2.5\n")
+    (folder / "one.csv").unlink()
+    comes("two.csv", (13, "B", 3), (25, "A", 1))
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith(" 00:00:20  3\n")
+    comes("three.csv", (26, "B", "dear"), (40, "A", 1))
+    said = fails(capsys, *words)
+    assert 'three.csv does not fit the columns of the first files: For input string: "dear"' in said
+    assert "correct the file, or begin with another --checkpoint" in said
+    comes("three.csv", (26, "B", 4), (40, "A", 1))
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith(" 00:00:30  4\n")
 
 
 @pytest.mark.classic

@@ -369,6 +369,41 @@ def test_comparisons_are_those_of_spark(valued: Any, op: str) -> None:
     assert {name: found.get(name, 0) for name in expected.asDict()} == expected.asDict()
 
 
+#: Comparisons of terms whose types go by Spark's own rules; the A and the B fulfil each of them.
+COMPUTED = (
+    "A.d / 2 = B.e / 30000",
+    "A.d / 2 = B.f",
+    "A.d * 3 > B.f * 5",
+    "floor(A.x, 1) < B.n",
+    "NOT floor(A.x, 1) > B.n",
+    "trim(A.s, 'x') = 'a'",
+    "substring(A.b, 1, 1) = B.b",
+    "A.t = TIMESTAMP '2024-01-01 00:00:00'",
+    "A.t IN (TIMESTAMP '2024-01-01 00:00:00', TIMESTAMP '2024-07-01 00:00:00')",
+    "A.l = TIMESTAMP '2024-01-01 00:00:00' AND B.l > TIMESTAMP '2024-01-01 00:30:00'",
+)
+
+
+def test_computed_terms_are_compared_as_by_spark(spark: Any) -> None:
+    """The types of decimals go by their digits, and a time without a zone is one of the session's, not the system's."""
+    with settings(spark, {"spark.sql.session.timeZone": "Pacific/Chatham"}):
+        rows = spark.createDataFrame(
+            [
+                ("2024-01-01 00:00:00", "A", "4", "1", "2", 1.5, 0, "xax", b"ab"),
+                ("2024-01-01 01:00:00", "B", "1", "60000", "2", 2.5, 15, "", b"a"),
+            ],
+            "at string, type string, d string, e string, f string, x double, n bigint, s string, b binary",
+        )
+        typed = {"d": "decimal(10,2)", "e": "decimal(10,2)", "f": "decimal(21,13)"}
+        times = {"t": F.to_timestamp("at"), "l": F.col("at").cast("timestamp_ntz")}
+        df = rows.withColumns({**{name: F.col(name).cast(kind) for name, kind in typed.items()}, **times}).cache()
+        asked = {text: df.pattern(f"PATTERN SEQ(A, B) WHERE {text}", time="t") for text in COMPUTED}
+        counted = [one.count_trends().select(F.lit(text).alias("text"), "count") for text, one in asked.items()]
+        assert {row.text: int(row["count"]) for row in union(counted).collect()} == dict.fromkeys(COMPUTED, 1)
+        start = datetime.datetime(2024, 1, 1)
+        assert df.pattern(cet.seq(A, B).where(A.t == start, A.l == start), time="t").trends().count() == 1
+
+
 def test_incomparable_types_are_an_error(valued: Any) -> None:
     for a, b in (("s", "i"), ("flag", "i"), ("ts", "i"), ("bin", "i"), ("gap", "i")):
         with pytest.raises(CetdslError, match="cannot compare"):
@@ -565,3 +600,11 @@ def test_texts_that_conditions_fix_are_shown(spark: Any) -> None:
     found = padded.pattern("PATTERN a+", time="t").trends().collect()
     assert found
     assert all(binding.event["type"] == "a  " for row in found for binding in row.trend)
+
+
+@pytest.mark.classic
+def test_a_long_text_that_all_events_share_is_shown(spark: Any) -> None:
+    """Trends of one block repeat it more often than one array of Arrow holds."""
+    df = spark.range(1, 16).selectExpr("id AS t", "'A' AS type", "repeat('x', 40000) AS p")
+    shown = df.pattern(+A, time="t").trends(columns=["p"]).limit(3)
+    assert {binding.event.p for row in shown.collect() for binding in row.trend} == {"x" * 40_000}

@@ -575,6 +575,31 @@ def test_sums_beyond_64_bits(spark: Any) -> None:
     assert small.top_trends(1, by=cet.sum(cet.event("a").x)).first().sum == Decimal("3.0")
 
 
+@pytest.mark.classic
+def test_sums_of_decimals_of_many_digits(spark: Any) -> None:
+    """Python's decimals have 18 digits behind the point, most of them zeros; other events' values do not matter."""
+    rows = [("u", 1, "A", "9" * 20), ("u", 2, "B", "12.5"), ("u", 3, "B", "1000000.25"), ("u", 4, "B", "-70")]
+    rows += [("v", 1, "A", "0"), ("v", 2, "B", "1000012.750000000001"), ("v", 3, "B", "NULL")]
+    texts = spark.createDataFrame(rows, "g string, t int, type string, x string")
+    df = texts.withColumn("x", F.expr("try_cast(x AS decimal(38, 18))"))
+    by = cet.sum(cet.event("b").x)
+    rising = ["-70", "-57.5", "12.5", "999930.25", "999942.75", "1000000.25", "1000012.75"]
+    wanted = [*map(Decimal, ("1000012.750000000001", "1000012.750000000001", *reversed(rising))), None]
+    for parts in (1, 3):
+        asked = df.repartition(parts).pattern("PATTERN SEQ(A a, B+ b) GROUP BY g", time="t")
+        found = asked.top_trends(20, by=by, complete=False, columns=["t"])
+        assert [row.sum for row in found.collect()] == wanted
+    for values, kind, message in (
+        (("100", "0.000000000000000001"), "decimal(38, 18)", "even without the zeros that all values end in"),
+        (("6" + "0" * 37,) * 2, "decimal(38, 0)", "does not fit DECIMAL(38, 0)"),
+    ):
+        large = spark.createDataFrame([*enumerate(values)], "t int, x string").selectExpr(
+            "t", f"CAST(x AS {kind}) AS x"
+        )
+        asked = large.pattern("PATTERN A+ b[]", time="t", type=None)
+        assert message in failing(asked.top_trends(1, by=by)), message
+
+
 def test_names_that_clash(spark: Any) -> None:
     df = spark.createDataFrame([(1, "A", "u")], "t int, type string, Length string")
     asked = df.pattern("PATTERN A+ GROUP BY Length", time="t")

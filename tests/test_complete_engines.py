@@ -10,6 +10,7 @@ import functools
 import itertools
 import random
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -424,6 +425,15 @@ def test_graphs_around_one_event(first: int, monkeypatch: pytest.MonkeyPatch) ->
             trends += expected.total()
     assert judged > 120
     assert trends > 600
+
+
+def test_a_variable_at_many_places_is_planned_or_refused_at_once() -> None:
+    """What may precede its event are 2,048 sets of states, most of them unions of others."""
+    query = parse("PATTERN SEQ(A, (A OR B){11})")
+    begun = time.process_time()
+    with pytest.raises(UnsupportedQuery, match="takes more than 512 states to tell"):
+        Task(query, []).graph(ENDS)
+    assert time.process_time() - begun < 2
 
 
 def weight(trend: Any, rows: list[Any], by: Aggregate) -> int | None:

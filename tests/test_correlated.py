@@ -22,7 +22,7 @@ from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine, Negation
 from cetdsl.kernels.enumerate import deferred
-from cetdsl.kernels.enumerate.batches import take_trends
+from cetdsl.kernels.enumerate.batches import take_trends, trends_between
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Events
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -259,14 +259,12 @@ def test_sums_of_large_numbers_do_not_overflow(spark: Any) -> None:
     assert found == [(4, 6)]
 
 
-def test_matches_are_handed_on_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trends_of_a_block_are_taken_by_number_or_by_place() -> None:
     block = deferred.Block(
         np.array([0, 2, 4, 5]), np.arange(5), np.zeros(5, dtype=np.int16), np.zeros(3, dtype=np.int64)
     )
-    monkeypatch.setattr(deferred, "PIECE", 4)
-    assert list(deferred.pieces(block, [np.array([2, 9, 0])])) == [(0, 1), (1, 2), (2, 3)]
-    assert list(deferred.pieces(block, [np.array([1, 1, 0])])) == [(0, 2), (2, 3)]
-    assert [part.tolist() for part in take_trends(block, np.arange(1, 3))[:2]] == [[0, 2, 3], [2, 3, 4]]
+    for part in (take_trends(block, np.arange(1, 3)), trends_between(block, slice(1, 3))):
+        assert [column.tolist() for column in part] == [[0, 2, 3], [2, 3, 4], [0] * 3, [0] * 2]
 
 
 def test_too_many_matches_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

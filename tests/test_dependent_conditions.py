@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import rows_reference as reference
-from modes import more_on_classic
+from modes import more_on_classic, settings
 from pyspark.sql import types as T
 
 from cetdsl.errors import EngineError, UnknownColumn, UnsupportedQuery, recovering
@@ -120,6 +120,7 @@ def rounded(value: Value, digits: int) -> Value:
 CONDITIONS: dict[str, Callable[[Rows], Value]] = {
     "x > A.x": lambda r: less(r.last("x", "A"), r.own("x")),
     "B.x <= FIRST(A.x)": lambda r: no(less(r.first("x", "A"), r.own("x"))),
+    "x !> A.x AND B.x !< 1": lambda r: both(no(less(r.last("x", "A"), r.own("x"))), no(less(r.own("x"), 1))),
     "x >= LAST(x, 1) AND d IS NOT NULL": lambda r: both(
         no(less(r.own("x"), r.last("x", offset=1))), r.own("d") is not None
     ),
@@ -343,6 +344,10 @@ def test_the_clause_of_flink_s_guide(spark: Any) -> None:
         ("CASE WHEN x > A.x THEN TRUE END", "brings several rows together"),
         ("s LIKE A.s", "brings several rows together by LIKE"),
         ("x DIV A.x = 1", "brings several rows together by DIV"),
+        ("4 | x + A.x = 12", "brings several rows together by |"),
+        ("x + A.x ^ 3 & x = 12", "brings several rows together by ^"),
+        ("1 + x & A.x << 1 = 12", "brings several rows together by &"),
+        ("x - A.x >>> 1 + x = 12", "brings several rows together by >>>"),
         ("CONCAT(s, A.s) = 'ab'", "brings several rows together"),
         ("m / A.m > 1", "decimals are not divided across rows"),
         ("n * A.n * n > 1", "more digits than Spark keeps"),
@@ -371,6 +376,21 @@ def test_what_cannot_be_asked_is_refused_at_once(spark: Any, condition: str, mes
     assert caught.value.hint
     assert caught.value.text == clause
     assert caught.value.span[1] <= len(clause)
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("condition", ["s > A.x", "x = A.s", "s IN (A.s, A.x)", "s <> A.d", "x BETWEEN A.s AND 'b'"])
+def test_texts_are_compared_with_texts_alone_without_ansi_mode(spark: Any, condition: str) -> None:
+    """Spark would compare numbers here, and texts in IN."""
+    df = spark.createDataFrame([(1, 9, "9", 9.0), (2, 10, "10", 10.0)], "t int, x int, s string, d double")
+    clause = f"ORDER BY t MEASURES 1 AS one PATTERN (A B) DEFINE B AS {condition}"
+    with settings(spark, {"spark.sql.ansi.enabled": "false"}):
+        with pytest.raises(UnsupportedQuery, match="a text is not compared with a value of type") as caught:
+            df.match_recognize(clause)
+        assert caught.value.text == clause
+        for casts, expected in (("CAST(s AS int) > A.x", 1), ("s > CAST(A.x AS string)", 0), ("s <> A.s", 1)):
+            found = df.match_recognize(clause.replace(condition, casts))
+            assert len(found.collect()) == expected, casts
 
 
 DIFFERENCES = [

@@ -15,13 +15,19 @@ import reference
 from modes import more_on_classic
 
 import cetdsl as cet
-from cetdsl.errors import InvalidNode, UnknownVariable, UnsupportedQuery
+from cetdsl.errors import InvalidNode, ResolutionError, UnknownVariable, UnsupportedQuery
 from cetdsl.execution import detection
 from cetdsl.pattern.nodes import And
 
 pytestmark = pytest.mark.simple_plans
 
 STREAMS = 40
+#: The columns of reports behind those of keys.
+STATISTICS = ["branch", "slice", "events", "rates", "selectivities"]
+ADAPTATION = [
+    *("branch", "slice", "plan", "events", "planned", "changed", "violated"),
+    *("partial_matches", "seconds_deciding", "seconds_planning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -286,6 +292,31 @@ def test_a_sample_finds_rates_and_selectivities(
     assert rates == pytest.approx({"A": 0.5 / scale, "B": 0.3 / scale, "C": 0.2 / scale}, rel=0.1)
     assert shares == pytest.approx({"A, C": 0.1, "B, C": 0.495}, rel=0.35 if most < len(rows) else 0.2)
     assert told == str(asked.explain("trends", plan="greedy", statistics="sample"))
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("name", ["branch", "slice", "plan", "Events", "rates", "seconds_planning"])
+def test_a_key_may_have_the_name_of_what_is_measured(spark: Any, name: str) -> None:
+    rows = [(n, "ABC"[n % 3], n % 4, "k") for n in range(12)]
+    plain = spark.createDataFrame(rows, "t int, type string, x int, k string")
+
+    def asked(key: str) -> Any:
+        df = plain.withColumnRenamed("k", key)
+        return df.pattern(f"PATTERN SEQ(A, B, C) WHERE [{key}] AND A.x <= C.x WITHIN 6", time="t")
+
+    def measured(key: str) -> str:
+        text = str(asked(key).explain("trends", plan="greedy", statistics="sample", measured=True))
+        return next(line for line in text.splitlines() if line.startswith("measured "))
+
+    assert measured(name) == measured("k")
+    for report, own in (("statistics", STATISTICS), ("adaptation", ADAPTATION)):
+        if name.lower() in own:
+            with pytest.raises(ResolutionError, match=f"'{name}' clashes with the {name.lower()} column of the answer"):
+                getattr(asked(name), report)()
+        else:
+            answer = getattr(asked(name), report)({"slice": 5})
+            assert answer.columns == [name, *own]
+            assert answer.count() == getattr(asked("k"), report)({"slice": 5}).count() > 0
 
 
 @pytest.mark.classic

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, Field, Schema, analyse, separate
-from cetdsl.errors import InvalidNode, ParseError, QueryTypeError
+from cetdsl.errors import InvalidNode, ParseError, QueryTypeError, WindowError
 from cetdsl.frontend.sase import parse
 from cetdsl.frontend.terms import to_expr
 from cetdsl.pattern.expressions import LONGEST_INTERVAL, Literal
@@ -108,6 +108,17 @@ def test_a_time_of_numpy_is_a_time() -> None:
     with pytest.raises(InvalidNode, match="parts of a microsecond"):
         to_expr(np.timedelta64(1, "ns"))
     assert to_expr(np.timedelta64("NaT")) == Literal(None)
+
+
+def test_a_time_of_pandas_is_a_time() -> None:
+    assert to_expr(pd.Timestamp("2024-01-02")) == Literal(datetime.datetime(2024, 1, 2))
+    assert to_expr(pd.NaT) == Literal(None)
+    for value in (pd.Timestamp("2024-01-01 00:00:00.000000001"), pd.Timedelta("1us500ns")):
+        with pytest.raises(InvalidNode, match="parts of a microsecond"):
+            to_expr(value)
+    with pytest.raises(WindowError, match="no whole number of microseconds"):
+        A.within(pd.Timedelta("1us500ns"))
+    assert str(A.within(pd.Timedelta("1s")).node.window) == "WITHIN 1 second"
 
 
 def test_lengths_are_read_by_unit() -> None:

@@ -10,9 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from cetdsl.errors import CountOverflow, UnsupportedQuery, recovering
-from cetdsl.execution import room, ways
+from cetdsl.execution import joined_counts, room, ways
 from cetdsl.ir.operators import BuildGraph
 from cetdsl.planning.planner import plan_complete
 from cetdsl.planning.strategies.complete import fits_joins
@@ -91,6 +92,16 @@ def _refuses(spark: Any, number: str, most: Any, message: str) -> None:
     }
     with pytest.raises(CountOverflow, match=message), recovering():
         ways.summed(rows.union(rows), ["n"], number).collect()
+
+
+def test_a_sample_of_too_many_trends_says_what_to_do(df: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no argument for the form of a number."""
+    monkeypatch.setattr(joined_counts, "one_way", lambda _: F.lit(Decimal(10**38 - 1)).cast(ways.EXACT))
+    asked = df.pattern(CHAINS, time="t")
+    with pytest.raises(CountOverflow, match="beyond 38 digits") as failure, recovering():
+        asked.sample_trends(3, completeness="ends", algorithm="joins")
+    assert "number=" not in str(failure.value)
+    assert "hint: draw from fewer events, or partition them" in str(failure.value)
 
 
 def test_digits_without_a_bound_are_left_to_tasks(df: Any, limited: None, caplog: pytest.LogCaptureFixture) -> None:

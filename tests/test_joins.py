@@ -13,6 +13,7 @@ import generators
 import pytest
 import reference
 from modes import more_on_classic
+from pyspark.sql import functions as F
 
 import cetdsl as cet
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery
@@ -85,6 +86,20 @@ def test_rounds_are_logged(checks: Any, caplog: pytest.LogCaptureFixture) -> Non
     ]
     trends = sorted([b.event.t for b in row.trend] for row in answer.collect())
     assert trends == [[1, 2, 6], [1, 3, 4], [1, 3, 5, 6]]
+
+
+def test_rounds_that_find_the_events_are_not_nested(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connect refuses plans of a hundred levels, so a long trend would have no answer there."""
+    graph, rounds = JoinedGraph.__new__(JoinedGraph), iter(range(1, 100))
+
+    def linked_one_by_one(_: Any, nodes: Any, front: Any, *, forward: bool) -> Any:
+        return nodes.withColumn("linked", F.col("id") == next(rounds))
+
+    monkeypatch.setattr(JoinedGraph, "_neighbours", linked_one_by_one)
+    nodes = spark.range(61).select("id", F.when(F.col("id") == 0, 0).otherwise(1).alias("q")).coalesce(1)
+    found = graph._reached(nodes, [0], forward=True)
+    assert found.count() == 61
+    assert next(rounds) == 62
 
 
 @pytest.mark.parametrize("limit", more_on_classic(2, 0, 5))

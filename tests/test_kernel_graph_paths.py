@@ -549,6 +549,14 @@ def test_sums_beyond_64_bits_are_refused() -> None:
     with pytest.raises(CountOverflow, match=r"64 bits.*\n.*cast the column to double"):
         heaviest(case, "all", 3, np.full(6, 2**62))
     assert heaviest(case, "all", 1, np.full(6, 2**62).astype(np.float64)).weight.tolist() == [6 * 2.0**62]
+    # Signs count: 2**63 - 1 fits, and so do all sums on the way, whose magnitudes add up to more.
+    mixed = make_case(ANY, np.zeros((1, 3)))
+    top = heaviest(mixed, "all", 7, np.array([2**62, -(2**62), 2**62 - 1]))
+    assert top.weight.tolist() == [2**63 - 1, 2**62, 2**62 - 1, 2**62 - 1, 0, -1, -(2**62)]
+    for weights in ([2**62, 0, 2**62], [-(2**62), -(2**62) - 1, 0], [-(2**62), 2**62, 2**62]):
+        with pytest.raises(CountOverflow, match="from an event of a trend to its end"):
+            heaviest(mixed, "all", 1, np.array(weights))
+    assert heaviest(mixed, "all", 1, np.array([-(2**62), -(2**62), 0])).weight.tolist() == [0]
     apart = make_case(CHAINS, [[0, 1, 2, 3], [10, 11, 12, 13]])
     assert heaviest(apart, "all", 2, np.full(4, 2**62)).weight.tolist() == [2**62, 2**62]
 

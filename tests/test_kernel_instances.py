@@ -48,7 +48,7 @@ class Workload:
     """Queries laid out for a worker along a plan."""
 
     def __init__(self, queries: Mapping[str, Query], plan: PlanData | None) -> None:
-        self.names, self.numbers, self.queries = list(queries), Numbers("type"), dict[str, Query]()
+        self.names, self.numbers, self.queries = list(queries), Numbers("type", SCHEMA), dict[str, Query]()
         wanted = {}
         for number, (name, query) in enumerate(queries.items()):
             resolved = rewrite(analyse(query, SCHEMA, Binding("t")))[0]

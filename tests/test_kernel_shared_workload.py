@@ -156,6 +156,29 @@ def judge(
                 assert agrees(got, value, number, aggregates[column]), (name, str(queries[name]), key, column, got)
 
 
+@pytest.mark.parametrize("where", ["", "WHERE B.x < NEXT(B).x"])
+def test_only_counts_that_are_asked_for_are_exact(where: str) -> None:
+    """In a workload as alone, also where queries share; 2^99 - 1 trends have more digits than doubles."""
+    returned = {
+        "counted": "COUNT(*) AS n",
+        "largest": "MAX(B.x) AS m",
+        "mean": "AVG(B.y) AS a",
+        "longest": "MAX(LENGTH) AS l",
+    }
+    queries = {name: parse(f"RETURN {one} PATTERN SEQ(A, B+) {where}") for name, one in returned.items()}
+    common = {"s": 0, "k": "u", "g": 1, "name": "n", "case": 1}
+    rows = [{"id": t, "t": t, "type": "B" if t else "A", "x": t, "y": t / 2, **common} for t in range(100)]
+    worker = WorkloadWorker(queries, rows)
+    for sharing in SHARING:
+        plan = worker.plan("decimal", sharing)
+        members = [member for one in plan.together for member in one.members]
+        assert [member.name for member in members if member.spec.answer.exact] == ["counted"]
+        found = {name: next(iter(answer.values())) for name, answer in worker.answers(plan, 2**20, 2**20).items()}
+        assert found["counted"]["n"] == 2**99 - 1
+        assert (found["largest"]["m"], found["longest"]["l"]) == (99, 100)
+        assert found["mean"]["a"] == pytest.approx(25, rel=1e-12)
+
+
 #: AND at the top, of sides apart and of sides that have trends in common, and what may share with the sides.
 PAIRED = {
     "apart": "RETURN COUNT(*) AS n, MIN(LENGTH) AS l, MIN(A.x) AS m PATTERN A+ AND B+",
@@ -179,6 +202,18 @@ def test_the_sides_of_an_and_are_propagated_with_other_queries(end: str, number:
         answers = worker.answers(plan, *((3, 2), (2**20, 2**20))[seed % 2])
         assert any(answers.values())
         judge(queries, rows, answers, number, {})
+
+
+def test_sides_of_several_ands_have_names_of_their_own() -> None:
+    texts = {
+        "q": "RETURN COUNT(*) AS n PATTERN A AND B",
+        "q'": "RETURN COUNT(*) AS n PATTERN A AND C",
+        "left side of q": "RETURN COUNT(*) AS n PATTERN A+",
+    }
+    queries = {name: by_case(parse(text)) for name, text in texts.items()}
+    rows = generators.stacked(93_000, 6)
+    worker = WorkloadWorker(queries, rows)
+    judge(queries, rows, worker.answers(worker.plan("decimal", "dynamic"), 2**20, 2**20), "decimal", {})
 
 
 def test_explain_says_with_whom_the_sides_of_an_and_share() -> None:

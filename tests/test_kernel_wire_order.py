@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,30 @@ def test_a_partition_of_twenty_times_the_limit(monkeypatch: pytest.MonkeyPatch, 
     for name in ("k0", "t", "b0"):
         assert found.column(name).to_pylist() == expected[name].tolist()
     assert sorted(found.column("e0").to_pylist()) == list(range(len(expected)))
+
+
+def test_disk_grows_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 4 parts merged at once, rows are written once more for each power of 4; files merged away take no room."""
+    chance, files, sizes, written = np.random.default_rng(2), [], [], []
+    temporary, write, parts, rows = tempfile.TemporaryFile, order._write, 150, 1_000
+    monkeypatch.setattr(order, "MERGED_PARTS", 4)
+    monkeypatch.setattr(order.tempfile, "TemporaryFile", lambda dir: files.append(temporary(dir=dir)) or files[-1])
+
+    def noted(pieces: Any, memory: int, file: Any) -> None:
+        write(pieces, memory, file)
+        file.flush()
+        written.append(os.fstat(file.fileno()).st_size)
+        sizes.append(sum(os.fstat(each.fileno()).st_size for each in files if not each.closed))
+
+    monkeypatch.setattr(order, "_write", noted)
+    times = chance.integers(0, 1 << 40, (parts, rows))
+    batches = [pa.record_batch([pa.array(time), pa.array(time)], names=["t", "v"]) for time in times]
+    found = pa.Table.from_batches(in_order(RowOrder((), (OrderKey(0),), batches[0].nbytes - 1), batches))
+    assert found.column("v").to_pylist() == np.sort(times.ravel()).tolist()
+    once = sum(written[:3]) / 3 * parts
+    assert max(sizes) < 1.2 * once
+    assert len(files) < 1.5 * parts
+    assert sum(written) < 6 * once
 
 
 def test_files_are_closed_where_nobody_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cetdsl.execution.parcels import in_batches
 from cetdsl.frontend.watch import keys_of
-from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
+from cetdsl.ir.parcels import TALLIED, BucketsOfTime, ParcelSpec
 from cetdsl.ir.shares import number_of_task
-from cetdsl.kernels.wire.parcels import TALLIED, events_of_parcels, given_together, parcel_stream
+from cetdsl.kernels.wire.parcels import events_of_parcels, given_together, merged, parcel_stream
 
 #: A key, a time, and a text.
 EVENTS = st.lists(
@@ -166,6 +166,38 @@ def test_panes_are_packed_by_the_shares_that_they_come_with(panes: list[tuple[in
             with pa.ipc.open_stream(body) as reader:
                 found.update((share, first, last, pane) for pane in reader.read_all().column("t").to_pylist())
     assert found == Counter((share, pane - 2, pane, pane) for share, pane in panes)
+
+
+def test_times_out_of_state_are_in_one_zone() -> None:
+    """A stream may go on in a session of another zone, which its new parcels have times in."""
+
+    def packed(zone: str) -> list[bytes]:
+        when = pa.timestamp("us", tz=zone)
+        kinds = {
+            "n": pa.int64(),
+            "t": when,
+            "local": pa.timestamp("us"),
+            "pair": pa.struct([pa.field("x", pa.int32()), pa.field("t", when)]),
+            "nested": pa.map_(when, pa.list_(pa.struct([pa.field("t", when, nullable=False)]))),
+        }
+        rows = [
+            {"n": n, "t": n, "local": n, "pair": {"x": n, "t": n}, "nested": [(n, [{"t": n}])]} | {missing: None}
+            for n, missing in enumerate(["", "t", "local", "pair", "nested"])
+        ]
+        columns = [pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()]
+        batch = pa.RecordBatch.from_arrays(columns, names=list(kinds))
+        spec = ParcelSpec((0,), (), buckets=BucketsOfTime(0, 0, 10, 0, 10))
+        told = next(iter(parcel_stream(spec, iter([batch]))))
+        return list(told[3].to_pylist())
+
+    def read(parcels: list[bytes]) -> pa.Table:
+        given = pa.RecordBatch.from_arrays([pa.array([7] * len(parcels)), pa.array(parcels)], names=["s", "p"])
+        return pa.Table.from_batches(events_of_parcels(0, iter([given])))
+
+    known, new = packed("America/New_York"), packed("UTC")
+    expected = read([*new, *new])
+    for parcels in ([*known, *new], [merged([*known, *new])], [merged(known), *new]):
+        assert read(parcels).equals(expected)
 
 
 @pytest.mark.parametrize("step", [1, 1000, 2**32 + 1])

@@ -82,6 +82,21 @@ def test_events_come_back_in_order(data: st.DataObject) -> None:
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize("merged", [1, 4, 1 << 17])
+def test_events_without_a_time_stand_behind_those_before_1970(merged: int) -> None:
+    """Their time bucket is 0. No other event of it comes before all of them, so that their number is known."""
+    spec, early, late = RunSpec(1, ("<i8",)), range(-20, -8), range(6)
+    schema = pa.schema([("s", pa.int64()), ("t", pa.int64())])
+    rows = [*((-1, t) for t in early), *((0, None) for _ in range(9)), *((0, t) for t in late)]
+    written = list(run_stream(spec, iter(batches_of(rows[::-1], schema, 5)), 10 * 8, 3 * 8))
+    found = list(events_of_runs(spec, iter(shuffled_and_sorted(written, spec, 2)), merged))
+    assert sorted(rows_of(found), key=everything) == sorted(rows, key=everything)
+    assert all(batch.column(1).null_count in (0, batch.num_rows) for batch in found)
+    times = [time for _, time in rows_of(found)]
+    assert [time for time in times if time is not None] == [*early, *late]
+    assert None not in times[times.index(0) :]
+
+
 @pytest.mark.parametrize("sorted_before", [True, False])
 def test_runs_are_few_and_short(sorted_before: bool) -> None:
     """One run for each key and buffer, cut where it would be longer than was asked for."""

@@ -16,6 +16,7 @@ from modes import more_on_classic
 from pyspark.sql import functions as F
 
 import cetdsl as cet
+from cetdsl.errors import CountOverflow, recovering
 from cetdsl.frontend.session import COUNT
 from cetdsl.ir.operators import BuildGraph, Propagate
 from cetdsl.pattern.query import Query, Returned
@@ -125,6 +126,16 @@ def test_double(spark: Any, query: str) -> None:
     assert "the range of doubles" in message
     assert "number='log2'" in message
     assert re.search(r"group \(0,?\)", message)
+
+
+@pytest.mark.classic
+def test_a_sum_of_decimals_is_a_double_up_to_the_range_of_doubles(spark: Any) -> None:
+    """Its last digits are counted, of which there are a hundred times as many."""
+    df = many(spark, 1012, 1100).withColumn("price", F.lit("3.25").cast("decimal(10,2)"))
+    query, total = df.filter("g = 0").pattern(PLAIN, time="t"), cet.sum(B.price)
+    assert query.aggregate(s=total, number="double").first()["s"] == pytest.approx(1012 * 3.25 * 2.0**1011, rel=1e-12)
+    with pytest.raises(CountOverflow, match=rf"'s' is about 2\^{1099 + math.log2(1100 * 3.25):.1f}"), recovering():
+        df.pattern(PLAIN, time="t").aggregate(s=total, number="double").collect()
 
 
 def test_string_is_exact_at_any_size(spark: Any) -> None:

@@ -27,7 +27,9 @@ from cetdsl.rewrite import rewrite
 
 #: Seconds of this thread's work, whatever else the machine does.
 LIMIT = 5
-SCHEMA = Schema([Field("t", "bigint"), Field("type", "string"), Field("x", "bigint"), Field("s", "string")])
+SCHEMA = Schema(
+    [Field("t", "bigint"), Field("type", "string"), Field("x", "bigint"), Field("s", "string"), Field("y", "double")]
+)
 MANY = [f"V{number}" for number in range(60)]
 
 
@@ -145,9 +147,17 @@ def plan(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "exact"), [("MIN(B.x)", False), ("MIN(B.x), MAX(LENGTH)", False), ("MIN(B.x), COUNT(*)", True)]
+    ("wanted", "exact"),
+    [
+        ("MIN(B.x)", False),
+        ("MIN(B.x), MAX(LENGTH)", False),
+        ("MIN(B.x), COUNT(*)", True),
+        ("AVG(B.y), SUM(B.y * 2), MAX(B.x)", False),
+        ("AVG(B.y), AVG(B.x)", True),
+        ("AVG(B.y), AVG(LENGTH)", True),
+    ],
 )
-def test_trends_are_not_counted_exactly_for_extremes_alone(wanted: str, exact: bool) -> None:
+def test_trends_are_not_counted_exactly_for_extremes_and_doubles_alone(wanted: str, exact: bool) -> None:
     """Over a window of 17,000 events that would take seconds, as their number has as many bits."""
     resolved = rewrite(analyse(cet.parse(f"RETURN {wanted} PATTERN SEQ(A, B+)").node, SCHEMA, Binding("t")))[0]
     named = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)

@@ -268,6 +268,59 @@ def test_names_strings_and_comments_are_spark_s(spark: Any) -> None:
     assert answer(found) == [("A.x", "it's", "1", [2, 3], 3)]
 
 
+#: Expressions over a row, which Spark reads as they stand; a variable of the pattern is called ``a``, too.
+EXPRESSIONS = [
+    # A quote in a text is written twice, and texts beside each other are one.
+    *("'it''s'", '"a""b"', "r'c''d'", "'a' 'b' || \"c\"'d'", "name = 'O''Brien'"),
+    # Operators of several characters.
+    *("x << 1", "a.x>>1", "-x >>> 1", "x !> 5", "a.x!<7", "x<=>5"),
+    # Parameters of lambda functions.
+    *("size(filter(a.items, a -> a.price > 3))", "exists(arr, v -> v > 1)", "transform(arr, (x, i) -> x + i)"),
+    *("aggregate(arr, 0, (s, x) -> s + x, s -> s * x)", "array_contains(filter(arr, x -> x > 1), x)"),
+    "transform(arr, x -> exists(arr, y -> y > x) AND x > a.x)",
+    # Names of fields and of arguments.
+    *("struct(a.x AS x, t AS t, a.t AS `name`, x AS first)", "CAST(struct(x AS name, t AS arr) AS string)"),
+    *("named_struct('x', x).x", "mask(str => a.name, upperChar => 'N')"),
+    "`abs`(-x)",
+    # Units, and columns that are called like them.
+    *("date_add(day, 1)", "dateadd(day, 1, day)", "datediff(month, day)", "datediff(month, day, month)"),
+    *("INTERVAL '1' DAY + day", "ts - INTERVAL '1' DAY + hour", "ts + INTERVAL 1 day -2 hour"),
+    *("INTERVAL '1 2' DAY TO HOUR - hour", "EXTRACT(day FROM month)"),
+]
+
+
+def test_expressions_are_what_spark_reads(spark: Any) -> None:
+    """Each once in MEASURES, and once in DEFINE."""
+    schema = "t int, name string, x int, items array<struct<price int>>, arr array<int>"
+    times = ["DATE '2024-01-02' AS day", "DATE '2024-03-02' AS month", "INTERVAL '2' HOUR AS hour"]
+    times.append("TIMESTAMP '2024-01-02 00:00:00' AS ts")
+    df = spark.createDataFrame([(1, "O'Brien", 5, [(1,), (4,)], [1, 7])], schema).selectExpr("*", *times)
+    measures = ", ".join(f"{sql} AS e{number}" for number, sql in enumerate(EXPRESSIONS))
+    conditions = " AND ".join(f"{sql} IS NOT NULL" for sql in EXPRESSIONS)
+    found = df.match_recognize(f"ORDER BY t MEASURES {measures} PATTERN (a) DEFINE a AS {conditions}")
+    expected = df.alias("a").selectExpr(*(f"{sql} AS e{number}" for number, sql in enumerate(EXPRESSIONS)))
+    assert found.schema.simpleString() == expected.schema.simpleString()
+    assert answer(found) == answer(expected)
+
+
+def test_functions_of_a_schema_are_left_to_spark() -> None:
+    """Not every version of Spark knows its own functions by such names."""
+    clause = parse_clause("MEASURES system.builtin.abs(-A.x) AS a, system.`my fs`.f (x) AS b, x.y AS c PATTERN (A)")
+    measures = resolve(clause, ["x"]).measures
+    assert [measure.sql for measure in measures] == [
+        "system . builtin . abs ( - `slot 0` )",
+        "system . `my fs` . f ( `slot 0` )",
+        "`slot 0` . y",
+    ]
+
+
+def test_a_column_is_known_beside_a_parameter_of_its_name(spark: Any) -> None:
+    df = spark.createDataFrame([(1, 5, [1, 7]), (2, 0, [1, 7]), (3, 5, [1])], "t int, x int, arr array<int>")
+    for condition in ("x > 1 AND exists(arr, x -> x > 1)", "exists(arr, x -> x > 1) AND x > 1 OR t > LAST(t, 5)"):
+        found = df.match_recognize(f"ORDER BY t MEASURES t AS t PATTERN (A) DEFINE A AS {condition}")
+        assert answer(found) == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("clause", "expected"),
     [
@@ -351,6 +404,45 @@ def test_aggregates_of_distinct_values_are_those_of_spark(spark: Any) -> None:
     )
     shown = [(row.many, row.of, row.each, row.labels) for row in running.orderBy("t").collect()]
     assert shown == [(1, 2, [2], 1), (2, 2, [2], 2), (2, 2, [2], 2), (2, 2, [2, 5], 2)]
+
+
+def test_decimals_are_added_up_to_their_last_digit(spark: Any) -> None:
+    """Also those of 38 digits, of which Spark's ``+`` drops one for the carry."""
+    numbers = ["1.2345678906", "1.2345678906", None, "-0.0000000005", "9999999999.9999999999", "2", "0.0000000001"]
+    kinds = ["decimal(28,10)", "decimal(38,18)", "decimal(38,10)", "decimal(20,2)"]
+    units = ", ".join(f"CAST(m AS {kind}) AS m{n}" for n, kind in enumerate(kinds))
+    values = ", ".join(f"({n}, {'NULL' if number is None else f'{number}BD'})" for n, number in enumerate(numbers))
+    df = spark.sql(f"SELECT *, {units}, CAST(m / 1e11BD AS decimal(38,38)) AS m4 FROM VALUES {values} AS of(t, m)")
+    aggregates = [
+        f"{function}({distinct}m{n})" for n in range(5) for function in ("SUM", "AVG") for distinct in ("", "DISTINCT ")
+    ]
+    measures = ", ".join(f"{aggregate} AS a{n}" for n, aggregate in enumerate(aggregates))
+    found = df.match_recognize(f"ORDER BY t MEASURES {measures} ALL ROWS PER MATCH PATTERN (A+)").orderBy("t")
+    over = "OVER (ORDER BY t)"
+    expected = df.selectExpr("t", *(f"{a} {over} AS a{n}" for n, a in enumerate(aggregates) if "DISTINCT" not in a))
+    plain = [name for name in expected.columns if name != "t"]
+    assert found.select(plain).dtypes == expected.select(plain).dtypes
+    assert found.select(plain).collect() == expected.orderBy("t").select(plain).collect()
+    whole = df.selectExpr(*(f"{aggregate} AS a{n}" for n, aggregate in enumerate(aggregates)))
+    assert found.select(whole.columns).tail(1) == whole.collect()
+    none = df.match_recognize(
+        "ORDER BY t MEASURES SUM(A.m1) AS s, AVG(DISTINCT A.m1) AS a PATTERN (A? B $) DEFINE A AS FALSE, B AS TRUE"
+    )
+    assert answer(none) == [(None, None)]
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "told"),
+    [
+        ("SUM(m)", r"SUM over the rows of a match does not fit DECIMAL\(38, 2\)"),
+        ("SUM(DISTINCT m)", "SUM over"),
+        ("AVG(m)", "AVG over"),
+    ],
+)
+def test_a_sum_of_decimals_that_is_too_large_is_an_error(spark: Any, aggregate: str, told: str) -> None:
+    df = spark.range(2).selectExpr("id", "CAST('999999999999999999999999999999999999' AS decimal(38,2)) - id AS m")
+    with pytest.raises(CountOverflow, match=told), recovering():
+        df.match_recognize(f"ORDER BY id MEASURES {aggregate} AS s PATTERN (A+)").collect()
 
 
 def test_a_sum_of_distinct_values_that_is_too_large_is_an_error(spark: Any) -> None:
@@ -577,6 +669,9 @@ def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:
         ),
         ("ORDER BY day MEASURES 1 AS x PATTERN (A) WITHIN INTERVAL '1' MONTH", ParseError, "months and years differ"),
         ("ORDER BY day MEASURES 1 AS x PATTERN (A) WITHIN soon", ParseError, "'soon' is not a length"),
+        ("MEASURES system.builtin.explode(ARRAY(day)) AS x PATTERN (A)", UnsupportedQuery, "explode gives any number"),
+        ("MEASURES system.builtin.max(day) AS x PATTERN (A)", QueryTypeError, "cannot evaluate the measure x"),
+        ("MEASURES nowhere.abs(day) AS x PATTERN (A)", QueryTypeError, "`nowhere`.`abs`"),
         ("MEASURES 1 AS x PATTERN (A{9999})", UnsupportedQuery, "more than 4096 places"),
     ),
 )

@@ -193,6 +193,20 @@ def test_whoever_sorts_finds_the_same_matches(spark: Any) -> None:
     assert {name for name, *_ in found["kernel"]} == set(CLAUSES)
 
 
+@pytest.mark.classic
+def test_texts_of_a_fixed_length_are_compared_without_their_padding(spark: Any) -> None:
+    spark.sql("CREATE TABLE padded (t int, x int, c char(5), v varchar(5)) USING parquet")
+    try:
+        spark.sql("INSERT INTO padded VALUES (1, 1, 'abc', 'abc'), (2, 2, 'abc', 'abc'), (3, 3, 'ab', 'ab')")
+        for condition in ("c = 'abc' AND x > PREV(x)", "v = 'abc' AND x > PREV(x)"):
+            clause = f"ORDER BY t MEASURES LAST(t) AS t PATTERN (A) DEFINE A AS {condition}"
+            for sort in ("spark", "kernel"):
+                found = spark.table("padded").match_recognize(clause, sort=sort)
+                assert [tuple(row) for row in found.collect()] == [(2,)], (condition, sort)
+    finally:
+        spark.sql("DROP TABLE padded")
+
+
 def test_who_looks_at_neighbours_shows_in_the_plan(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     df = spark.range(3).selectExpr("id AS k", "id AS t", "CAST(id AS double) AS x", "CAST(id AS string) AS s")
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.simple_plans
 
 STREAMS = 60
 A, B = cet.events("A", "B")
-#: Predicates that relate events which are no neighbours do not tell what may be bound next.
+#: Predicates that relate events which may be no neighbours do not tell what may be bound next.
 NEXT = generators.Features().without("pairwise", "top_conjunction")
 STRICT = generators.Features().without("top_conjunction")
 
@@ -65,6 +65,20 @@ FAST = settings(
 @given(case=generators.cases(NEXT))
 def test_next_skips_only_what_could_not_be_bound(judge: Judge, case: generators.Case) -> None:
     event(f"answered: {judge_policy(judge, case, 'next')}")
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PATTERN SEQ(A OR B, C) WHERE A.x <= C.x",
+        "PATTERN SEQ(A, B+ OR C) WHERE A.x < C.x AND A.x = B.x AND B.x = NEXT(B).x",
+        "PATTERN SEQ(A, NOT D, B, C?) WHERE A.x < B.x AND B.x > C.x WITHIN 6",
+    ],
+)
+def test_next_takes_predicates_that_come_to_comparing_neighbours(judge: Judge, text: str) -> None:
+    query = attrs.evolve(cet.parse(text)._query(), matching="next")
+    assert judge.judge_trends(query, ())
 
 
 @pytest.mark.classic
@@ -171,7 +185,8 @@ def test_explain_says_what_a_policy_asks_for(events: Any) -> None:
     [
         ("PATTERN A AND B MATCHING STRICT", "AND at the top"),
         ("PATTERN SEQ(A, B, C) WHERE A.x < C.x MATCHING NEXT", "A.x < C.x|C.x > A.x"),
-        ("PATTERN SEQ(A, B, C) WHERE A.x = B.x AND B.x = C.x AND A.x = C.x MATCHING NEXT", "no neighbours"),
+        ("PATTERN SEQ(A, B, C) WHERE A.x = B.x AND B.x = C.x AND A.x = C.x MATCHING NEXT", "may be no neighbours"),
+        ("PATTERN SEQ(A OR B, B? b2, C) WHERE A.x <= C.x MATCHING NEXT", "may be no neighbours"),
     ],
 )
 def test_what_a_policy_cannot_do_is_refused_when_the_query_is_bound(events: Any, text: str, message: str) -> None:

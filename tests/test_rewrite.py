@@ -361,6 +361,16 @@ def test_a_rule_that_is_wrong_would_be_found() -> None:
     assert found
 
 
+@pytest.mark.parametrize("type_", ["bigint", "decimal(20,0)", "double", "float"])
+@pytest.mark.parametrize("exact", [2**24, 2**53])
+def test_whole_numbers_that_floating_ones_cannot_tell_apart_contradict_nothing(type_: str, exact: int) -> None:
+    pair = Binary(">=", Attribute("a", "x"), Literal(exact + 1)), Binary("<=", Attribute("a", "x"), Literal(exact))
+    schema = Schema([Field("ts", "timestamp"), Field("x", type_)])
+    result, _ = rewrite(analyse(Query(Event("a", condition=Binary("and", *pair))), schema))
+    dead = {"float": 0, "double": 2**24}.get(type_, 2**53) >= exact
+    assert (result.query.pattern == Event("a", None, Literal(False))) is dead
+
+
 def test_contradictions_need_types_that_are_compared_exactly() -> None:
     both = Binary("and", *(Binary("=", Attribute("a", "s"), Literal(value)) for value in ("x", "X")))
     for type_, dead in (("string", True), ("string collate UTF8_LCASE", False)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,9 @@ from modes import settings
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
-from cetdsl.errors import SHARES, InvalidNode
+from cetdsl.errors import SHARES, InvalidNode, StreamingNotSupported
 from cetdsl.execution.compat import bytes_of, shuffle_tasks
-from cetdsl.execution.parcels import packed_by_share
+from cetdsl.execution.parcels import packed_by_share, shares_of_keys
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.operators import EventsInOrder, Exchange
 from cetdsl.ir.schema import Field, Schema
@@ -75,7 +76,8 @@ def test_what_only_spark_compares_is_sorted_by_spark() -> None:
     for asked in ("auto", KERNEL):
         found = decided(BY_KEY.replace("BY key", "BY parts"), by=asked)
         assert found == Sorting("the kernel cannot compare 'parts', of type array<int>, as Spark does")
-        assert not decided(BY_KEY, ties=("folded",), by=asked).by_kernel
+        assert not decided(BY_KEY.replace("BY key", "BY folded"), by=asked).by_kernel
+        assert not decided(BY_KEY, ties=("parts",), by=asked).by_kernel
 
 
 def test_who_was_asked_for_sorts() -> None:
@@ -232,6 +234,24 @@ def test_a_session_that_sets_nothing_packs_shares_for_all_tasks_of_its_shuffles(
         packed = packed_by_share(events, ["k0", "t"], ["k0"], tasks)
         assert tasks == 200
         assert packed.select("share").distinct().count() > 150
+
+
+class _Platform:
+    """A session of a platform that decides by itself how many tasks a shuffle has; four of them can run at once."""
+
+    def __init__(self) -> None:
+        self.conf = {SHARES: "auto"}
+        self.sparkContext = SimpleNamespace(defaultParallelism=4)
+
+
+def test_a_platform_may_decide_how_many_tasks_a_shuffle_has() -> None:
+    """State, which is read by later runs, is not left to that."""
+    platform: Any = _Platform()
+    assert shuffle_tasks(platform) == shares_of_keys(platform, []) * 4 == 4
+    with pytest.raises(StreamingNotSupported, match=rf"'auto'(.|\n)*{SHARES}\", 4\)"):
+        shares_of_keys(platform, ["k0"])
+    platform.conf[SHARES] = "7"
+    assert shuffle_tasks(platform) == shares_of_keys(platform, ["k0"]) == 7
 
 
 def test_events_that_the_kernel_sorts_are_packed() -> None:

@@ -19,7 +19,7 @@ from cetdsl.errors import (
     UnsupportedQuery,
     recovering,
 )
-from cetdsl.rows.query import clauses_of
+from cetdsl.rows.query import Pieces, clauses_of, table_query
 
 pytestmark = pytest.mark.simple_plans
 
@@ -173,12 +173,40 @@ def test_answers_are_written_to_tables(spark: Any, ticks: None) -> None:
     cet.sql(f"CREATE TABLE view USING parquet AS SELECT n FROM ticks {COUNTS}", spark)
     try:
         cet.sql(f"INSERT INTO view SELECT n + 1 FROM ticks {COUNTS} m", spark)
-        assert answer("SELECT * FROM view", spark) == [(7,), (8,)]
+        cet.sql(f"INSERT INTO view WITH ticks AS (SELECT 'a' AS k, 1 AS t, 2 AS x) SELECT n FROM ticks {COUNTS}", spark)
+        assert answer("SELECT * FROM view", spark) == [(1,), (7,), (8,)]
     finally:
         spark.sql("DROP TABLE view")
     cet.sql(f"SELECT n FROM ticks {COUNTS}", spark).createOrReplaceTempView("made")
     assert spark.table("made").collect() == [(7,)]
     spark.catalog.dropTempView("made")
+
+
+@pytest.mark.parametrize(
+    ("statement", "query"),
+    [
+        ("WITH a AS (SELECT 1), b(x) AS (SELECT 2)", "WITH a AS (SELECT 1), b(x) AS (SELECT 2) SELECT * FROM a"),
+        ("WITH a (SELECT 1), b(x) (SELECT 2)", "WITH a (SELECT 1), b(x) (SELECT 2) SELECT * FROM a"),
+        (
+            "WITH RECURSIVE a(x) MAX RECURSION LEVEL 9 AS (SELECT 1)",
+            "WITH RECURSIVE a(x) MAX RECURSION LEVEL 9 AS (SELECT 1) SELECT * FROM a",
+        ),
+        ("WITH recursive AS (SELECT 1)", "WITH recursive AS (SELECT 1) SELECT * FROM a"),
+        ("CREATE TABLE t USING parquet AS WITH a AS (SELECT 1)", "WITH a AS (SELECT 1) SELECT * FROM a"),
+        ("INSERT INTO t (x) WITH a AS (SELECT 1)", "WITH a AS (SELECT 1) SELECT * FROM a"),
+        ("EXPLAIN EXTENDED WITH a AS (SELECT 1)", "WITH a AS (SELECT 1) SELECT * FROM a"),
+        (
+            "WITH a AS (SELECT 1) INSERT WITH SCHEMA EVOLUTION INTO t WITH b AS (SELECT 2)",
+            "WITH a AS (SELECT 1) SELECT * FROM (WITH b AS (SELECT 2) SELECT * FROM a)",
+        ),
+        ("INSERT INTO t", "SELECT * FROM a"),
+    ],
+)
+def test_a_table_may_refer_to_what_each_with_names(statement: str, query: str) -> None:
+    text = f"{statement} SELECT * FROM a MATCH_RECOGNIZE (PATTERN (A))"
+    for whole in (text, f"SELECT * FROM ({text})", f"WITH c AS ({text}) SELECT * FROM c"):
+        [found] = clauses_of(whole)
+        assert table_query(Pieces(whole), found) == query
 
 
 def test_a_query_without_clauses_has_none() -> None:

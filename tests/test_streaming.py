@@ -543,6 +543,20 @@ def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path, kept: str) -> 
 
 
 @pytest.mark.classic
+def test_how_long_a_trend_of_a_span_waits(spark: Any, tmp_path: Path, kept: str) -> None:
+    """Until the watermark is a span behind the end of its time bucket: no longer than what may forbid it may come."""
+    part = {"windows": 4, "events": 2}[kept]
+    first = [at(second, second, "A") for second in range(0, 8, 2)]
+    live = Live(spark, tmp_path, [first, *([at(second, 9, "D")] for second in range(12, 24, 2))])
+    asked = live.events.pattern("PATTERN SEQ(A, NOT C) GROUP BY case WITHIN 8 seconds", time="t")
+    live.arrive()
+    rows = live.run(asked.trends(columns=["id"]))
+    watermark = {name: (live.watermarks[number] - BEGIN) / SECOND for name, number in live.micro_batch().items()}
+    waits = {row.case: watermark[row.file_name] for row in rows}
+    assert waits == {second: second // part * part + part + 8 for second in range(0, 8, 2)}
+
+
+@pytest.mark.classic
 def test_a_watermark_right_before_the_end_of_a_window(spark: Any, tmp_path: Path, kept: str) -> None:
     """A watermark is in whole milliseconds: right below the end of a window it leaves the window for the next one."""
     batches: list[list[Row]] = []
@@ -825,6 +839,19 @@ def test_a_watermark_on_another_column(unmarked: DataFrame) -> None:
     assert other.pattern(f"PATTERN A+ {WITHIN}", time="u").count_trends().isStreaming
 
 
+def test_a_watermark_on_a_column_of_any_name(unmarked: DataFrame) -> None:
+    text, renamed = f"PATTERN A+ {WITHIN}", unmarked.withColumnRenamed("t", "event.time")
+    hint = r"df.withWatermark\('`event.time`', '10 minutes'\)"
+    for wrong in (renamed, renamed.withWatermark("u", "1 minute")):
+        with pytest.raises(errors.WatermarkError, match=hint):
+            wrong.pattern(text, time="event.time")
+    made = r"withColumn\('event.time', F.to_timestamp_ltz\('`event.time`'\)\).withWatermark\('`event.time`'"
+    with pytest.raises(errors.WatermarkError, match=made):
+        renamed.withColumn("event.time", F.col("`event.time`").cast("date")).pattern(text, time="event.time")
+    marked = renamed.withWatermark("`event.time`", "10 minutes")
+    assert marked.pattern(text, time="event.time").count_trends().isStreaming
+
+
 def test_a_watermark_on_the_windows_of_an_aggregation(marked: DataFrame) -> None:
     window = F.window("t", "1 second")
     summed = marked.groupBy(window, "type").count()
@@ -884,7 +911,7 @@ def test_explain_says_how_long_an_answer_waits_and_for_what(marked: DataFrame, u
     assert re.search("waits +for the watermark, 90 seconds behind the latest event, to pass the end", many)
     within = marked.pattern("PATTERN A+ GROUP BY k WITHIN 10 seconds", time="t")
     span = str(within.explain("trends"))
-    assert "to be 10 seconds to 20 seconds behind the first event of a trend" in span
+    assert "to be 10 seconds to 15 seconds behind the first event of a trend" in span
     counted = str(within.explain("physical"))
     assert "windows   10 seconds each, by the first event of a trend, which spans at most 10 seconds" in counted
     assert "latest event, to pass the end of the window by 10 seconds" in counted

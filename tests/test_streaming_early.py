@@ -195,7 +195,8 @@ def test_an_answer_is_taken_back(spark: Any, tmp_path: Path) -> None:
 
 def test_trends_are_given_at_once_where_the_clock_was_put_back(spark: Any, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, [[at(1, 0, "A")], [at(2, 0, "B")]])
-    asked = live.events.pattern("PATTERN SEQ(A, B) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds", time="t")
+    # The only timestamp is the time, also where cetdsl notes when each event came.
+    asked = live.events.pattern("PATTERN SEQ(A, B) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds")
     trends = asked.trends(columns=["id"], emit="eager")
     live.arrive()
     (before,) = run_each(live, [trends])

@@ -14,7 +14,9 @@ import reference
 from killed_driver import PROVIDER, STORES
 from modes import settings
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from test_streaming import (
+    BEGIN,
     DELAY,
     KEPT,
     SCHEMA,
@@ -40,6 +42,7 @@ QUERIES = {
     "new": "RETURN COUNT(*) AS n PATTERN SEQ(B, A+) WHERE [k] GROUP BY case WITHIN 4 seconds SLIDE 2 seconds",
 }
 COLUMNS = ["case", "k", "x"]
+SPAN = "10 seconds"
 
 
 @pytest.fixture
@@ -105,6 +108,33 @@ def test_aggregates_of_spans_beside_those_of_windows(spark: Any, tmp_path: Path)
             counts[(name, *group, *(window or ()))] += len(trends)
         expected.update(str((*place, Decimal(count), None)) for place, count in counts.items())
     assert found == expected
+
+
+@pytest.mark.classic
+@pytest.mark.usefixtures("_once")
+def test_kept_columns_are_what_they_were(spark: Any, tmp_path: Path) -> None:
+    """Whatever their names, with what Spark notes of ``CHAR(n)``, and with times that no session's zone changes."""
+    live = Live(spark, tmp_path, [[at(1, 0, "A", x=4), at(1, 0, "A", x=3)], [at(3, 0, "B")]])
+
+    def asked() -> DataFrame:
+        kind = F.rpad("type", 3, " ").alias("type", metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(3)"})
+        seen = (F.col("t") + F.expr("INTERVAL 1 HOUR")).alias("seen")
+        names = [F.col("x").alias("Until"), F.col("id").alias("bucket")]
+        pattern = (
+            cet.seq(cet.event("A", F.col("until") > 3, type="A"), cet.event("B"))
+            .group_by("case")
+            .within(SPAN, slide=SPAN)
+        )
+        events = live.events.select("t", "case", kind, seen, *names)
+        many = events.patterns({"q": pattern}, time="t", keep=["case", "until", "bucket", "seen"])
+        return many.trends(columns=["seen", "until"])
+
+    for batches, zone in ((1, "America/New_York"), (None, "UTC")):
+        live.arrive(batches)
+        with settings(spark, {"spark.sql.session.timeZone": zone}):
+            rows = live.run(asked())
+    events = [binding.event for row in rows for binding in row.trend]
+    assert [(event.Until, event.seen - BEGIN) for event in events] == [(4, 3601 * SECOND), (None, 3603 * SECOND)]
 
 
 @pytest.mark.classic

@@ -85,6 +85,13 @@ def test_a_condition_survives_its_text(term: Expr) -> None:
     assert parse_condition(unparse_expression(term), "a") == term
 
 
+@pytest.mark.parametrize("names", ["FIRST MATCH", "longest match", "AFTER MATCH", "PARTITION BY"])
+def test_a_type_and_a_variable_that_open_a_clause_together_survive_their_text(names: str) -> None:
+    kind, variable = names.split()
+    query = Query(Event(variable, kind))
+    assert parse(unparse(query)) == query
+
+
 def test_clauses_stand_on_lines_of_their_own() -> None:
     text = (
         "RETURN COUNT(*), SUM(T.duration) AS total, MAX(LENGTH)\n"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import random
 from collections import Counter
 from contextlib import redirect_stdout
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -16,7 +18,7 @@ from modes import more_on_classic
 from test_kernel_instances import random_query
 
 import cetdsl as cet
-from cetdsl.errors import CetdslError, InvalidNode, UnsupportedQuery
+from cetdsl.errors import CetdslError, InvalidNode, ResolutionError, UnsupportedQuery
 from cetdsl.frontend import sase
 from cetdsl.pattern.query import Query
 
@@ -200,6 +202,49 @@ def test_joins_show_keys_windows_ties_and_so_many_of_each_query(letters: Any) ->
     few = shown(many.trends(2, columns=["t", "type"], algorithm="joins"))
     assert set(few) <= set(every)
     assert Counter(row[0] for row in few) == {name: min(2, sum(row[0] == name for row in every)) for name in wanted}
+
+
+#: Conditions that are errors for the events of other types, or for those that another condition leaves out.
+DIVISIONS = {
+    "abc": "PATTERN SEQ(A, B, C) WHERE 10 / B.x > 1",
+    "ab": "PATTERN SEQ(A, B) WHERE 10 / B.x > 1",
+    "either": "PATTERN SEQ(B OR C, B b2) WHERE 10 / B.x > 1 AND 10 / C.x > 1 AND 10 / b2.x < 7",
+    "calm": "PATTERN SEQ(A, NOT C, B) WHERE 10 / C.x > 1",
+    "guarded": "PATTERN SEQ(A, EVENT(b, x > 0 AND 10 / x < 7))",
+}
+
+
+@pytest.mark.parametrize("algorithm", more_on_classic("auto", "joins"))
+def test_a_condition_is_tested_of_the_events_that_its_query_tests_alone(spark: Any, algorithm: str) -> None:
+    rows = [(1, "A", 0), (2, "B", 2), (3, "C", 5), (4, "B", 20), (5, "D", 0)]
+    df = spark.createDataFrame(rows, "t int, type string, x int")
+    queries = DIVISIONS | ({} if algorithm == "joins" else {"runs": "PATTERN SEQ(A, B+) WHERE 10 / B.x > 1"})
+    found = Counter(row["query"] for row in df.patterns(queries, time="t").trends(algorithm=algorithm).collect())
+    assert found == {name: df.pattern(text, time="t").trends().count() for name, text in queries.items()}
+
+
+@pytest.mark.classic
+def test_a_window_of_any_query_must_lie_in_the_range_of_times(spark: Any) -> None:
+    minutes = [datetime.datetime(9999, 12, 31, 23, minute) for minute in (49, 50)]
+    df = spark.createDataFrame(list(zip(minutes, "AB", strict=True)), "t timestamp, type string")
+    spans = {"short": "PATTERN SEQ(A, B) WITHIN 2 minutes", "long": "PATTERN SEQ(A, B) WITHIN 1 hour"}
+    windows = {"windows": f"{spans['long']} SLIDE 7 minutes", "hours": f"{spans['long']} SLIDE 1 hour"}
+    for algorithm in ("auto", "joins"):
+        assert df.patterns(spans, time="t").trends(algorithm=algorithm).count() == 2
+        ending = {"hours": windows["hours"], "short": spans["short"]}
+        assert df.patterns(ending, time="t").trends(algorithm=algorithm).count() == 2
+        with pytest.raises(Exception, match=r"is out of range: .* all windows that hold them"):
+            df.patterns(spans | windows, time="t").trends(algorithm=algorithm).collect()
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(("name", "text"), [("query", ""), ("TREND", ""), ("window", " WITHIN 4 SLIDE 2")])
+def test_a_key_cannot_have_the_name_of_a_column_of_the_answer(letters: Any, name: str, text: str) -> None:
+    queries = {"a": "PATTERN SEQ(A, B) WITHIN 6", "b": f"PATTERN A{text}", "c": f"PATTERN SEQ(A, B) WHERE [{name}]"}
+    many = letters.withColumnRenamed("k", name).patterns(queries, time="t")
+    for ask in (many.trends, partial(many.trends, limit=2), partial(many.results, of="trends")):
+        with pytest.raises(ResolutionError, match=f"the key column '{name}' clashes with the {name.lower()} column"):
+            ask()
 
 
 @pytest.mark.classic

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 import sys
 import types
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from test_streaming import (
     BEGIN,
@@ -23,6 +27,9 @@ from test_streaming import (
 
 import cetdsl as cet
 from cetdsl import errors
+from cetdsl.execution.observed import tallied
+from cetdsl.ir.parcels import TALLIED
+from cetdsl.kernels.wire.parcels import oldest_apart
 
 WITHIN = "PATTERN SEQ(A, B+) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
 HEAD = (
@@ -135,6 +142,22 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setitem(sys.modules, "IPython", package)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     return shown
+
+
+def test_parts_of_windows_are_added_up(spark: Any) -> None:
+    """Those of many windows, too, which several tasks of a micro-batch tell of; what is late is among the oldest."""
+    draw = random.Random(5)
+    for windows in (0, 1, TALLIED, TALLIED + 1, 3000):
+        parts = [(start, draw.randrange(9), None) for start in range(windows) for _ in range(draw.randrange(1, 4))]
+        draw.shuffle(parts)
+        rows = spark.createDataFrame([*parts, (1, 1, b"events")], "first bigint, events bigint, body binary")
+        seen = Observation()
+        rows.observe(seen, tallied("first * 10", "body IS NULL")).write.format("noop").mode("append").save()
+        whole: Counter[int] = Counter()
+        for start, events, _ in parts:
+            whole[10 * start] += events
+        expected = [{"end": end, "events": events} for end, events in oldest_apart(sorted(whole.items()))]
+        assert json.loads(seen.get["ends"]) == expected
 
 
 def test_a_notebook_gets_one_table(live: Live, notebook: list[str]) -> None:

@@ -34,6 +34,14 @@ def test_each_window_of_each_group_is_counted(spark: Any) -> None:
     assert [one.window for one in drawn.counts] == sorted(one.window for one in drawn.counts)
 
 
+def test_counts_of_any_size_are_drawn(spark: Any) -> None:
+    """Python writes and reads no whole number of more than 4,300 digits."""
+    events = spark.range(15_000).selectExpr("id AS t", "'B' AS type")
+    drawn = counts_of_windows(events.pattern("PATTERN B+ WITHIN 15000 SLIDE 15000", time="t"))
+    assert [one.trends for one in drawn.counts] == [2**15_000 - 1]
+    assert "about 2.818e4515 trends" in str(figure_of_counts(drawn).data[0].hovertext)
+
+
 def test_windows_are_as_clocks_show_them(spark: Any) -> None:
     begin = datetime.datetime(2024, 3, 1, 10)
     rows = [(begin + datetime.timedelta(minutes=n), "AB"[n % 2]) for n in range(6)]

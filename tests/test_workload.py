@@ -457,6 +457,8 @@ def test_wrong_arguments(figure_4: Any) -> None:
         ("dynamic", {"q": 0.1}, "sharing is 'dynamic' and does not go by them"),
         ("static", {"p": 0.1}, "a query 'p' that the workload does not have"),
         ("static", {"q": 1.5}, "a share from 0 to 1, not 1.5"),
+        ("static", {"q": True}, "a share from 0 to 1, not True"),
+        ("static", [0.1], "a share for each of some queries, not"),
     ):
         with pytest.raises(InvalidNode, match=message):
             figure_4.patterns(queries, time="t", sharing=mode, deviations=deviations)

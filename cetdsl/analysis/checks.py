@@ -422,37 +422,56 @@ def stream_errors(query: Query, time: Field | None, watermarks: Mapping[str, int
 
 
 def _watermark_errors(time: Field, watermarks: Mapping[str, int], schema: Schema) -> Errors:
-    name = time.name
+    name, quoted = time.name, quote_name(time.name)
+    marked = f"withWatermark({quoted!r}, '10 minutes')"
     windows = [field.name for field in schema.fields if field.name in watermarks and field.type.startswith("struct")]
     if time.type != "timestamp":
-        made = f"F.to_timestamp_ltz({name!r})"
+        made = f"F.to_timestamp_ltz({quoted!r})"
         if category(time.type) == "number":
-            made = f"F.timestamp_seconds({name!r})"
+            made = f"F.timestamp_seconds({quoted!r})"
         elif time.type == "timestamp_ntz":
             # A zone may set its clock forward and back, and windows are aligned to that of UTC.
-            made = f"F.concat(F.col({name!r}).cast('string'), F.lit('Z')).cast('timestamp')"
+            made = f"F.concat(F.col({quoted!r}).cast('string'), F.lit('Z')).cast('timestamp')"
         yield WatermarkError(
             f"the time column {name!r} is of type {time.type}, and a stream's watermark is on a timestamp",
-            hint=f"make it one: df.withColumn({name!r}, {made}).withWatermark({name!r}, '10 minutes')",
+            hint=f"make it one: df.withColumn({name!r}, {made}).{marked}",
         )
     elif not watermarks:
         yield WatermarkError(
             "the stream has no watermark, so no window would ever be closed",
-            hint=f"say how late events may come: df.withWatermark({name!r}, '10 minutes')",
+            hint=f"say how late events may come: df.{marked}",
         )
     elif name not in watermarks and windows:
         yield WatermarkError(
             f"the stream's watermark is on the windows {windows[0]!r} of an aggregation, but the time of the query is "
             f"{name!r}",
-            hint=f"take the time of these windows: df.drop({name!r}).select('*', F.window_time({windows[0]!r}).alias("
-            f"{name!r})); with a second watermark behind the aggregation Spark would drop every row",
+            hint=f"take the time of these windows: df.drop({name!r}).select('*', "
+            f"F.window_time({quote_name(windows[0])!r}).alias({name!r})); with a second "
+            "watermark behind the aggregation Spark would drop every row",
         )
     elif name not in watermarks:
         others = ", ".join(map(repr, watermarks))
         yield WatermarkError(
             f"the stream's watermark is on {others}, but the time of the query is {name!r}",
-            hint=f"put it on that column, df.withWatermark({name!r}, '10 minutes'), or name the other one with time=",
+            hint=f"put it on that column, df.{marked}, or name the other one with time=",
         )
+
+
+def collated(what: str, type_: str, name: str = "") -> UnsupportedQuery:
+    """The error for a value, of a column if that has a ``name``, whose texts kernels would compare by bytes."""
+    if category(type_) == "string":
+        column = repr(name or "text")
+        hint = (
+            f"give the column Spark's default collation first: df.withColumn({column}, "
+            f"F.collate(F.lower({column}), 'UTF8_BINARY')), without F.lower where case counts"
+        )
+    else:
+        hint = "give the texts inside Spark's default collation first, as by CAST"
+    return UnsupportedQuery(
+        f"{what} is of type {type_}, in which texts of different bytes may be equal or come in another order, and "
+        "kernels compare bytes",
+        hint=hint,
+    )
 
 
 def unorderable(field: Field, what: str) -> QueryTypeError:

@@ -11,7 +11,7 @@ import attrs
 from cetdsl.analysis import checks
 from cetdsl.analysis.functions import INSTEAD, function_errors
 from cetdsl.analysis.lengths import as_predicates, has_lengths, unlimited
-from cetdsl.analysis.types import TypeCheck, category, is_integer, is_orderable
+from cetdsl.analysis.types import TypeCheck, category, is_collated, is_integer, is_orderable
 from cetdsl.errors import (
     CetdslError,
     InvalidNode,
@@ -204,7 +204,7 @@ class _Analysis:
         time = self.time_column()
         unit = None if time is None else "tick" if is_integer(time.type) else "timestamp"
         self.asked = asked = self.without_lengths(time, unit)
-        tie_break = self.keys(self.binding.tie_break, "tie_break column")
+        tie_break = self.tie_break()
         type_ = self.type_column()
         returning = self.returning()
         pattern = self.pattern(type_)
@@ -356,6 +356,13 @@ class _Analysis:
             return f"no column holds texts: write {others}, and event(name, condition) for events of a kind"
         close = get_close_matches(name, texts, n=1) or texts[:1]
         return f'write type="{close[0]}" if that column says what an event is, or {others}'
+
+    def tie_break(self) -> tuple[str, ...]:
+        names = self.keys(self.binding.tie_break, "tie_break column")
+        fields = [self.schema.resolve(name) for name in names]
+        collated = [field for field in fields if is_collated(field.type)]
+        self.note(checks.collated(f"the tie_break column {f.name!r}", f.type, f.name) for f in collated)
+        return names
 
     def keys(self, names: tuple[str, ...], what: str) -> tuple[str, ...]:
         fields = [self.resolve(name, what) for name in names]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
+from typing import NamedTuple
 
 from cetdsl.aggregates.vocabulary import Input, Result
 from cetdsl.analysis.functions import CASTS
@@ -21,6 +22,7 @@ from cetdsl.pattern.expressions import (
     Binary,
     Call,
     Expr,
+    Guarded,
     Length,
     Literal,
     Unary,
@@ -35,7 +37,7 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _UNORDERED = re.compile(r"(?:^|[<:,])(?:map<|geometry\(|geography\(|(?:variant|interval)(?=$|[>,]))")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
-_STRING_FUNCTIONS = ("lower", "upper", "concat", "concat_ws", "trim", "ltrim", "rtrim", "substring", "initcap")
+_STRING_FUNCTIONS = ("lower", "upper", "concat_ws", "trim", "ltrim", "rtrim", "initcap")
 _BOOLEAN_FUNCTIONS = (
     *("in", "isnull", "isnotnull", "isnan", "like", "ilike", "rlike"),
     *("contains", "startswith", "endswith", "equal_null", "regexp_like"),
@@ -58,6 +60,8 @@ _FIXED = {
     "date_trunc": "timestamp",
     "to_timestamp": "timestamp",
 }
+#: Of texts they give a text, and of bytes or lists the like.
+_PARTS = ("concat", "substring")
 _SAME_AS_ARGUMENTS = ("coalesce", "greatest", "least", "nullif", "ifnull", "nvl")
 
 
@@ -111,6 +115,17 @@ def is_orderable(type_: str | None) -> bool:
     return type_ is None or not _UNORDERED.search(type_.lower())
 
 
+def is_collated(type_: str | None) -> bool:
+    """Whether values are, or hold, texts of a collation other than Spark's default: equal ones may differ in bytes.
+
+    Examples
+    --------
+    >>> is_collated("array<string collate UTF8_LCASE>"), is_collated("struct<collate:string>"), is_collated(None)
+    (True, False, False)
+    """
+    return type_ is not None and "string collate " in type_.lower()
+
+
 def type_of(expr: Expr, schema: Schema) -> str | None:
     """The type of a term whose names are resolved, or None.
 
@@ -122,6 +137,28 @@ def type_of(expr: Expr, schema: Schema) -> str | None:
     'double'
     """
     return TypeCheck(schema).infer(expr)
+
+
+def are_of_one_type(left: Expr, right: Expr, schema: Schema) -> bool:
+    """Whether two terms are of one type, whatever the session's settings are.
+
+    These decide how many digits decimals have that are computed, and whether texts become instants or local times.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.schema import Field
+    >>> x, d = Attribute("a", "x"), Attribute("a", "d")
+    >>> schema = Schema([Field("x", "double"), Field("d", "decimal(10,2)")])
+    >>> are_of_one_type(x, Binary("*", x, Literal(2)), schema), are_of_one_type(d, d, schema)
+    (True, True)
+    >>> are_of_one_type(Binary("/", d, Literal(2)), Binary("/", d, Literal(30000)), schema)
+    False
+    """
+    types = type_of(left, schema), type_of(right, schema)
+    if types[0] is None or types[0] != types[1]:
+        return False
+    settled = category(types[0]) != "instant" and "decimal" not in types[0]
+    return settled or types[0] == "date" or (isinstance(left, Attribute) and isinstance(right, Attribute))
 
 
 class TypeCheck:
@@ -147,6 +184,8 @@ class TypeCheck:
             return self._binary(expr)
         if isinstance(expr, Call):
             return self._call(expr)
+        if isinstance(expr, Guarded):
+            return self.infer(expr.term)
         return None
 
     def require_boolean(self, expr: Expr, what: str) -> None:
@@ -226,7 +265,7 @@ class TypeCheck:
         if None in kinds:
             return None
         if kinds == ("number", "number"):
-            return _number(expr.op, str(types[0]), str(types[1]))
+            return _number(expr.op, *(_number_of(side, str(t)) for side, t in zip((expr.left, expr.right), types)))
         if expr.op == "-" and kinds == ("instant", "instant"):
             return "interval day" if types == ("date", "date") else "interval day to second"
         if expr.op in ("+", "-") and types[0] == "date" and is_integer(types[1]):
@@ -256,9 +295,12 @@ class TypeCheck:
             return _FIXED[expr.name]
         if expr.name in ("abs", "round", "negative", "positive") and types:
             exact = expr.name != "round" or is_integer(types[0]) or types[0] in ("float", "double")
-            return types[0] if exact else None
-        if expr.name in ("ceil", "floor") and types and (is_integer(types[0]) or types[0] in ("float", "double")):
-            return "bigint"
+            return types[0] if exact and category(types[0]) != "string" else None
+        if expr.name in ("ceil", "floor") and len(types) == 1:
+            return "bigint" if is_integer(types[0]) or types[0] in ("float", "double") else None
+        if expr.name in _PARTS:
+            texts = types if expr.name == "concat" else types[:1]
+            return "string" if set(texts) == {"string"} else None
         if expr.name in _SAME_AS_ARGUMENTS and len(set(types)) == 1:
             return types[0]
         return None
@@ -292,19 +334,36 @@ def literal_type(value: object) -> str | None:
     return names.get(type(value))
 
 
+class _Number(NamedTuple):
+    """The type of a number, and its precision and scale if it is a whole or a decimal one."""
+
+    type: str
+    digits: tuple[int, int] | None
+
+
 def _moved(instant: str, interval: str) -> str:
     """The type of an instant and an interval together: a date stays one unless hours are added."""
     has_hours = any(unit in interval for unit in ("hour", "minute", "second"))
     return "timestamp" if instant == "date" and has_hours else instant
 
 
-def _number(op: str, left: str, right: str) -> str:
-    digits = decimal_digits(left), decimal_digits(right)
-    if digits[0] is None or digits[1] is None:
-        return "float" if left == right == "float" and op != "/" else "double"
-    if is_integer(left) and is_integer(right):
-        return "double" if op == "/" else INTEGERS[max(INTEGERS.index(left), INTEGERS.index(right))]
-    return _decimal(op, digits[0], digits[1])
+def _number_of(side: Expr, type_: str) -> _Number:
+    """Returns the type of a number as arithmetic sees it: a constant has no more digits than are written."""
+    digits = decimal_digits(type_)
+    if digits is not None and isinstance(side, Literal) and is_integer(type_):
+        digits = len(str(abs(side.value))), 0
+    return _Number(type_, digits)
+
+
+def _number(op: str, left: _Number, right: _Number) -> str | None:
+    if left.digits is None or right.digits is None:
+        if "float" in (left.type, right.type) and "double" not in (left.type, right.type) and op != "/":
+            # With an integer it is a double, but for the session's ANSI mode.
+            return "float" if left.type == right.type else None
+        return "double"
+    if is_integer(left.type) and is_integer(right.type):
+        return "double" if op == "/" else INTEGERS[max(INTEGERS.index(left.type), INTEGERS.index(right.type))]
+    return _decimal(op, left.digits, right.digits)
 
 
 def _decimal(op: str, left: tuple[int, int], right: tuple[int, int]) -> str:

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, StructField, TimestampNTZType, TimestampType
 
+from cetdsl.analysis.types import is_collated
 from cetdsl.execution.compat import parallelism
 from cetdsl.execution.expressions import combine
 from cetdsl.execution.source import EventFrame
@@ -333,7 +334,7 @@ def tasks_for(session: SparkSession, size: int) -> int:
 
 def _tells_by_bytes(field: StructField) -> bool:
     """Whether equal values of a column have the same bytes: texts may not, by a collation or the padding of CHAR(n)."""
-    return "collate" not in field.dataType.simpleString() and not any("CHAR" in key for key in field.metadata)
+    return not is_collated(field.dataType.simpleString()) and not any("CHAR" in key for key in field.metadata)
 
 
 def _distinct(rows: DataFrame) -> DataFrame:

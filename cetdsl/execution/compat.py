@@ -30,6 +30,7 @@ from cetdsl.errors import (
     StreamingNotSupported,
     UnsupportedQuery,
     recovering,
+    set_shares,
     shown,
 )
 from cetdsl.ir.schema import Field, Schema
@@ -143,9 +144,34 @@ def why_no_state_of_events(session: SparkSession) -> str | None:
 
 
 def shuffle_tasks(session: SparkSession) -> int:
-    """Returns how many tasks a shuffle sends rows to; as many shares of keys are packed, and kept by a stream."""
-    setting = session.conf.get(SHARES)  # a second argument would stand in for Spark's own default
-    return int(setting or 1)
+    """Returns how many tasks a shuffle sends rows to; as many shares of keys are packed.
+
+    Where the setting is no number, as ``auto`` of some platforms, they are as many as can run at the same time.
+    """
+    return _set_shares(session) or parallelism(session)
+
+
+def kept_shares(session: SparkSession) -> int:
+    """Returns in how many shares of their keys a stream keeps rows: as many as tasks of a shuffle, if that is settled.
+
+    Raises
+    ------
+    StreamingNotSupported
+        If the setting is no number: a later run could come to another one, and not find what was kept.
+    """
+    shares = _set_shares(session)
+    if shares is None:
+        raise StreamingNotSupported(
+            f"a stream keeps rows in as many shares of their keys as {SHARES} says, and that is "
+            f"{session.conf.get(SHARES)!r}",
+            hint=f"{set_shares(parallelism(session))} before the stream is asked",
+        )
+    return shares
+
+
+def _set_shares(session: SparkSession) -> int | None:
+    setting = session.conf.get(SHARES) or ""  # a second argument would stand in for Spark's own default
+    return int(setting) if setting.isdecimal() else None
 
 
 #: The bytes of rows that Spark sends to a Python worker at once, and the value that stands for any number.

@@ -13,7 +13,7 @@ from cetdsl.detection.histograms import SlidingStatistics
 from cetdsl.detection.statistics import Statistics
 from cetdsl.execution.compat import own_errors
 from cetdsl.execution.operators import Rows, execute, run, runs
-from cetdsl.execution.trends import trends_spec
+from cetdsl.execution.trends import Shown, trends_spec
 from cetdsl.ir.operators import MeasureChoice, MeasureDetection, Operator, SampleDetection
 from cetdsl.ir.stages import DETECTION, DetectSpec
 from cetdsl.pattern.text import in_backquotes
@@ -36,12 +36,11 @@ _TYPES: Mapping[str, T.DataType] = {
 @runs(MeasureChoice)
 @runs(MeasureDetection)
 def measure_detection(df: DataFrame, plan: MeasureDetection) -> Rows:
-    """Gives rows of keys and :data:`~cetdsl.ir.stages.DETECTION` straight from the kernel."""
+    """Gives rows of keys, by internal names, and :data:`~cetdsl.ir.stages.DETECTION` straight from the kernel."""
     rows, keys = execute(df, plan.child), plan.source.shown_keys
     told = DetectSpec(trends_spec(plan, keys, rows.spec, (), None), plan.plans)
     fields = rows.frame.key_fields("g", keys)
-    named = [T.StructField(name, field.dataType) for name, field in zip(keys, fields, strict=True)]
-    return rows.mapped(plan, told, T.StructType([*named, *(T.StructField(n, _TYPES[kind]) for n, kind in DETECTION)]))
+    return rows.mapped(plan, told, T.StructType([*fields, *(T.StructField(n, _TYPES[kind]) for n, kind in DETECTION)]))
 
 
 def adaptation(df: DataFrame, plan: Operator) -> DataFrame:
@@ -103,9 +102,11 @@ def _bounded(df: DataFrame, plan: Operator) -> DataFrame:
 
 
 def _of_slices(df: DataFrame, plan: Operator, columns: list[Column]) -> DataFrame:
-    places = map(in_backquotes, (*plan.source.shown_keys, "branch", "slice"))
+    shown = Shown(plan.source.shown_keys, sliding=False)
+    places = ("branch", "slice")
     with own_errors():
-        return run(df, plan).groupBy(*places).agg(*columns)
+        found = run(df, plan).groupBy(*shown.internal, *places).agg(*columns)
+        return found.toDF(*shown.names_before(*places, *found.columns[len(shown.keys) + len(places) :]))
 
 
 class Work(NamedTuple):

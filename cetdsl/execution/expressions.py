@@ -20,6 +20,7 @@ from cetdsl.pattern.expressions import (
     Binary,
     Call,
     Expr,
+    Guarded,
     Length,
     Literal,
     SparkColumn,
@@ -39,6 +40,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "or": operator.or_,
 }
 
+#: Functions of two arguments that PySpark takes in another order than SQL does.
+_EXCHANGED = ("trim", "ltrim", "rtrim")
+
 Resolve = Callable[[Expr], Column]
 
 
@@ -49,9 +53,7 @@ def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
     names of attributes are those of ``schema``.
     """
     if isinstance(expr, Literal):
-        is_day = isinstance(expr.value, date) and not isinstance(expr.value, datetime)
-        # PySpark writes years before 1000 with fewer digits than Java reads.
-        return F.expr(f"DATE '{expr.value.isoformat()}'") if is_day and expr.value.year < 1000 else F.lit(expr.value)
+        return _constant(expr.value)
     if isinstance(expr, (Attribute, Aggregate, Length, SparkColumn)):
         return resolve(expr)
     if isinstance(expr, Unary):
@@ -61,12 +63,28 @@ def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
         # Spark infers decimals for literals of either side, as in SQL.
         sides = (to_column(side, resolve, schema) for side in (expr.left, expr.right))
         return _BINARY[expr.op](*sides)  # type: ignore[no-any-return]
+    if isinstance(expr, Guarded):
+        condition, term = (to_column(part, resolve, schema) for part in expr.children)
+        return F.when(condition, term)
     if isinstance(expr, Call):
         arguments = [to_column(argument, resolve, schema) for argument in expr.arguments]
         if expr.name == "in":
             return _is_in(arguments[0], type_of(expr.arguments[0], schema), expr.arguments[1:], arguments[1:])
+        if expr.name in _EXCHANGED and len(arguments) == 2:
+            arguments.reverse()
         return F.call_function(expr.name, *arguments)
     raise UnsupportedQuery(f"{expr!r} has no Spark form")
+
+
+def _constant(value: object) -> Column:
+    """Returns a constant as a Spark column; a time without a zone is one of the session's, as in SQL."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        # PySpark would take it for one of the zone of the system that the driver runs on.
+        return F.expr(f"TIMESTAMP_LTZ '{value.isoformat(' ')}'")
+    if isinstance(value, date) and not isinstance(value, datetime) and value.year < 1000:
+        # PySpark writes fewer digits than Java reads.
+        return F.expr(f"DATE '{value.isoformat()}'")
+    return F.lit(value)
 
 
 def raised(error: type[CetdslError], *message: str | Column, hint: str, kind: str) -> Column:
@@ -77,6 +95,15 @@ def raised(error: type[CetdslError], *message: str | Column, hint: str, kind: st
     text = [f"cetdsl.errors.{error.__name__}: ", *message, f"\n  hint: {hint}"]
     parts = [F.lit(part) if isinstance(part, str) else part for part in text]
     return F.raise_error(F.concat(*parts)).cast(kind)
+
+
+def unscaled(value: Column, scale: int) -> Column:
+    """Returns a decimal in units of the last of ``scale`` digits behind the point, or a whole number, as a whole one.
+
+    It goes by text, as products of decimals are rounded. Without ANSI, a cast would write small ones with an exponent.
+    """
+    digits = F.translate(F.format_number(value, scale), ",.", "") if scale else value
+    return digits.cast("decimal(38,0)")
 
 
 def _is_in(column: Column, kind: str | None, options: Sequence[Expr], columns: Sequence[Column]) -> Column:

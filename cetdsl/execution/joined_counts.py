@@ -18,12 +18,14 @@ from cetdsl.execution.join_paths import binding
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.trends import Shown
-from cetdsl.execution.ways import EXACT, one_way, summed
+from cetdsl.execution.ways import EXACT, MORE_MEMORY, one_way, summed
 from cetdsl.ir.operators import CountJoined, SampleJoined, ShowGraph
 
 _LOG = logging.getLogger("cetdsl.joins")
 #: Into so many parts the paths are dealt by the events that they end with, to find those of some numbers.
 _PARTS = 4096
+#: What to do where trends are too many to be numbered: a sample is drawn by exact numbers only.
+_TOO_MANY = f"draw from fewer events, or partition them by a value that all events of a trend share; or {MORE_MEMORY}"
 
 
 @runs(CountJoined)
@@ -47,8 +49,9 @@ def sample_joined(df: DataFrame, plan: SampleJoined) -> Rows:
     """
     graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True), numbered=False, marked=True)
     nodes = _slim(graph, F.xxhash64(*graph.by, *graph.instant, "i", "q").alias("place"))
-    fronts = [front.select(F.col("c").alias("x"), "ways") for front, _ in _rounds(graph, nodes, [], "decimal")]
-    ways = summed(union(fronts), ["x"], "decimal").drop("size")
+    rounds = _rounds(graph, nodes, [], "decimal", _TOO_MANY)
+    fronts = [front.select(F.col("c").alias("x"), "ways") for front, _ in rounds]
+    ways = summed(union(fronts), ["x"], "decimal", hint=_TOO_MANY).drop("size")
     weighed = nodes.join(ways, F.col("c") == F.col("x")).drop("x").localCheckpoint()
     drawn = _ended(weighed.filter("sink"), plan)
     found: list[DataFrame] = []
@@ -72,12 +75,12 @@ def _slim(graph: JoinedGraph, *more: Column) -> DataFrame:
 
 
 def _rounds(
-    graph: JoinedGraph, nodes: DataFrame, places: list[str], number: str
+    graph: JoinedGraph, nodes: DataFrame, places: list[str], number: str, hint: str | None = None
 ) -> Iterator[tuple[DataFrame, DataFrame]]:
     """Yields for 1, 2, ... events the nodes to which so long paths lead from a source, and in how many ``ways``.
 
     Besides, in how many ways they lead to sinks, for each of the ``places``. The ways are carried as the form of the
-    ``number`` needs it.
+    ``number`` needs it, and the ``hint`` is that of :func:`summed`.
     """
     own = [name for name in nodes.columns if name not in ("place", "source")]
     others = nodes.filter(~F.col("source")).select(*own)
@@ -87,7 +90,7 @@ def _rounds(
     with kept(later):
         while True:
             front = front.localCheckpoint(eager=False)
-            ended = summed(front, places, number, F.when(F.col("sink"), F.col("ways"))).localCheckpoint()
+            ended = summed(front, places, number, F.when(F.col("sink"), F.col("ways")), hint=hint).localCheckpoint()
             size, length = ended.agg(F.sum("size")).first()[0] or 0, length + 1  # type: ignore[index]
             _LOG.info("round %d: %d vertices", length, size)
             if size == 0 and length > 1:
@@ -100,13 +103,13 @@ def _rounds(
             columns = [*map(F.col, own), F.col("ways_0").alias("ways")]
             found = (step.followed(going, side) for step, side in zip(graph.steps, later, strict=True))
             pairs = [rows.select(*columns) for rows in found]
-            front = summed(union(pairs), own, number).drop("size")
+            front = summed(union(pairs), own, number, hint=hint).drop("size")
 
 
 def _ended(ends: DataFrame, plan: SampleJoined) -> DataFrame:
     """Draws numbers of paths: the event that each ends with, and its number among the paths that do (``rest``)."""
     ends = ends.withColumn("z", F.pmod("place", F.lit(_PARTS)))
-    sums = {row["z"]: int(row["ways"]) for row in summed(ends, ["z"], "decimal").collect()}
+    sums = {row["z"]: int(row["ways"]) for row in summed(ends, ["z"], "decimal", hint=_TOO_MANY).collect()}
     parts = sorted(sums)
     numbered = list(accumulate(sums[part] for part in parts))
     picks = []

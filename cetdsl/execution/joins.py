@@ -177,13 +177,14 @@ class JoinedGraph:
     def _reached(self, nodes: DataFrame, states: list[int], *, forward: bool) -> DataFrame:
         """Returns the nodes that paths lead to from those in some states, or (not ``forward``) from which they do."""
         front, waiting = nodes.filter(F.col("q").isin(states)), nodes.filter(~F.col("q").isin(states))
-        reached = front
+        fronts = [front]
         while True:
             marked = self._neighbours(waiting, front, forward=forward).localCheckpoint()
             front = marked.filter("linked").drop("linked")
             if front.isEmpty():
-                return reached.localCheckpoint()
-            reached, waiting = reached.unionByName(front), marked.filter("NOT linked").drop("linked")
+                return union(fronts).localCheckpoint()
+            fronts.append(front)
+            waiting = marked.filter("NOT linked").drop("linked")
 
     def _neighbours(self, nodes: DataFrame, others: DataFrame, *, forward: bool) -> DataFrame:
         """Adds whether each node is ``linked``: follows one of the others, or (not ``forward``) one follows it."""

@@ -25,6 +25,7 @@ from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.layout import BUCKET, KEY, numbered
 from cetdsl.ir.parcels import BucketsOfTime
+from cetdsl.ir.schema import unused_name
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The columns of parcels that are given: the first and the last of their time buckets, and the parcel.
@@ -132,6 +133,12 @@ def kept_whole(df: DataFrame, frame: EventFrame, windowing: Windowing) -> DataFr
     meaning = f"{WHOLE}{by}, their time {source.time}, needed for {end - begin} microseconds from every {windowing.cut}"
     buckets = buckets_of(windowing, begin, end, columns.index(frame.own_name(source.time)), 0)
     parcels = kept_once(rows, columns, numbered(KEY, len(source.keys)), buckets, f"{meaning}, columns {held}")
-    given = [T.StructField(name, T.LongType()) for name in ("bucket", "until")]
-    schema = T.StructType([*(T.StructField(field.name, field.dataType) for field in df.schema.fields), *given])
+    given = [T.StructField(unused_name(name, df.columns), T.LongType()) for name in ("bucket", "until")]
+    schema = T.StructType([*map(_without_watermark, df.schema.fields), *given])
     return map_stage(parcels, "unpack", len(columns), schema)
+
+
+def _without_watermark(field: T.StructField) -> T.StructField:
+    """Returns a column without Spark's note of a watermark; by another one, Spark knows what ``CHAR(n)`` equals."""
+    notes = {name: note for name, note in field.metadata.items() if name != WATERMARK}
+    return T.StructField(field.name, field.dataType, metadata=notes)

@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 import attrs
 from pyspark.sql import types as T
 
+from cetdsl.analysis.types import is_collated
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.source import ntz_micros
 from cetdsl.ir import rows as ir
@@ -190,7 +191,12 @@ class ConditionSteps:
             [array] = self._types_of([(f"array({left.sql}, {right.sql})", tree.span)])
             assert isinstance(array, T.ArrayType)
             common = array.elementType
-        if not isinstance(common, (*ORDERED, T.NullType)) or "collate" in common.simpleString():
+            if isinstance(common, T.StringType) and not {type(one), type(other)} <= {T.StringType, T.NullType}:
+                # Without ANSI mode, Spark brings both to one type in its own way in =, in IN, and in an array.
+                kind = (other if isinstance(one, T.StringType) else one).simpleString()
+                what = f"without ANSI mode a text is not compared with a value of type {kind} across rows"
+                self._refuse(what, f"cast one of them, as in CAST(B.x AS {kind})", tree)
+        if not isinstance(common, (*ORDERED, T.NullType)) or is_collated(common.simpleString()):
             hint = "compare a field or an element of them, or texts of Spark's default collation"
             self._refuse(f"values of type {common.simpleString()} cannot be compared across rows", hint, tree)
         kind = "boolean" if isinstance(common, T.NullType) else common.simpleString()
@@ -359,7 +365,7 @@ class ConditionSteps:
             kind = ir.FROM_FIRST if cell.at.first else ir.UP_TO_LAST
             return _numbered(self._picks, (kind, self._set(cell.at.members), cell.at.offset))
         kind_of = self._known[cell.at.sql]
-        if not isinstance(kind_of, ORDERED) or "collate" in kind_of.simpleString():
+        if not isinstance(kind_of, ORDERED) or is_collated(kind_of.simpleString()):
             hint = "take the MIN or MAX of numbers, times or texts of Spark's default collation"
             self._refuse(f"MIN and MAX of values of type {kind_of.simpleString()} are not known there", hint, cell)
         column = _numbered(self._whole, (self._value(cell.at.sql), True))

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.analysis.types import is_orderable
+from cetdsl.analysis.types import is_collated, is_orderable
 from cetdsl.errors import (
     SUM_TOO_LARGE,
     SUM_TOO_LARGE_ADVICE,
@@ -39,6 +39,7 @@ from cetdsl.ir.rows import (
     LABEL,
     LEAST,
     LIST,
+    MEAN,
     NOWHERE,
     NUMBER,
     OMIT_EMPTY,
@@ -200,7 +201,7 @@ class _Match:
             tuple(kinds[number] for number in match.order_by),
             tuple(kind for number, kind in enumerate(kinds) if column(number) in read),
             tuple(condition.sql for condition in conditions if self._looks_around(condition.sql)),
-            {**{f"col {number}": kind for number, kind in enumerate(kinds)}, **moved},
+            {**{f"col {number}": _compared_as(field) for number, field in enumerate(self._fields)}, **moved},
             max((abs(value.move) for value in self._moved), default=0),
             held_back,
         )
@@ -499,7 +500,7 @@ class _Match:
         compared = {slot.column for slot in spec.slots if slot.kind in (LEAST, GREATEST)}
         for place, field in enumerate(schema.fields):
             text = field.dataType.simpleString()
-            if "collate" in text and (place < len(self._keys) or place in compared):
+            if is_collated(text) and (place < len(self._keys) or place in compared):
                 raise UnsupportedQuery(
                     f"a partition column or an argument of MIN or MAX is of type {text}, in which texts of different"
                     " bytes may be equal, and kernels compare bytes",
@@ -520,21 +521,42 @@ class _Match:
         place = self._asked(wanted, wanted.kind, value)
         return lambda names: names[place]
 
-    def _asked(self, wanted: Wanted, kind: str, value: Value | None) -> int:
-        slot = Slot(kind, wanted.members, wanted.running, LABEL, wanted.first, wanted.offset, move=wanted.move)
+    def _asked(
+        self,
+        wanted: Wanted,
+        kind: str,
+        value: Value | None,
+        decimal: tuple[int, int] | None = None,
+        distinct: bool = False,
+    ) -> int:
+        slot = Slot(
+            kind,
+            wanted.members,
+            wanted.running,
+            LABEL,
+            wanted.first,
+            wanted.offset,
+            move=wanted.move,
+            decimal=decimal,
+            distinct=distinct,
+        )
         self._slots.append((slot, value))
         return len(self._slots) - 1
 
     def _over_distinct(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
         """An aggregate of distinct values, which Spark makes of the list of all of them."""
         self._require_comparable(wanted)
+        if wanted.kind in (SUM, AVERAGE):
+            total, average = self._types_of_sums(wanted)
+            if isinstance(total, T.DecimalType):
+                return self._of_decimals(wanted, total, average)
+            listed = self._asked(wanted, LIST, wanted.value)
+            return lambda names: _sum_of(f"array_distinct({names[listed]})", total, average is not None)
         listed = self._asked(wanted, LIST, wanted.value)
         if wanted.kind == LIST:
             return lambda names: f"array_distinct({names[listed]})"
-        if wanted.kind == COUNT:
-            return lambda names: f"CAST(size(array_distinct({names[listed]})) AS bigint)"
-        total, average = self._types_of_sums(wanted)
-        return lambda names: _sum_of(f"array_distinct({names[listed]})", total, average)
+        assert wanted.kind == COUNT, wanted
+        return lambda names: f"CAST(size(array_distinct({names[listed]})) AS bigint)"
 
     def _types_of_sums(self, wanted: Wanted) -> tuple[T.DataType, T.DataType | None]:
         """The types that Spark gives the sum of some values, and their average if that is wanted."""
@@ -552,18 +574,29 @@ class _Match:
         return total, None if wanted.kind == SUM else kind
 
     def _added(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
-        """Computes a sum or an average. Spark determines its type; decimals are added up by Spark."""
+        """Computes a sum or an average, of the type that Spark determines."""
         assert wanted.value is not None
         value, (total, average) = wanted.value, self._types_of_sums(wanted)
         if isinstance(total, T.DecimalType):
-            listed = self._asked(wanted, LIST, value)
-            return lambda names: _sum_of(names[listed], total, average)
+            return self._of_decimals(wanted, total, average)
         to = total.simpleString() if average is None else "double"
         added = self._asked(wanted, SUM, value.within(lambda sql: f"CAST({sql} AS {to})"))
         if average is None:
             return lambda names: names[added]
         counted = self._asked(wanted, COUNT, value.is_there)
         return lambda names: f"(CASE WHEN {names[counted]} > 0 THEN {names[added]} / {names[counted]} END)"
+
+    def _of_decimals(
+        self, wanted: Wanted, total: T.DecimalType, average: T.DataType | None
+    ) -> Callable[[Sequence[str]], str]:
+        """Computes a sum or an average of decimals in the kernel: each ``+`` of Spark may round one of 38 digits."""
+        assert wanted.value is not None
+        value = wanted.value.within(lambda sql: f"CAST({sql} AS {total.simpleString()})")
+        kind = total if average is None else average
+        assert isinstance(kind, T.DecimalType), kind
+        decimal = (kind.precision, kind.scale)
+        place = self._asked(wanted, SUM if average is None else MEAN, value, decimal=decimal, distinct=wanted.distinct)
+        return lambda names: names[place]
 
     def _type_of_values(self, wanted: Wanted, what: str) -> T.DataType:
         """The type of what an aggregate takes."""
@@ -615,6 +648,15 @@ class _Match:
         return F.col(in_backquotes(f"shown {number}")).alias(self._fields[number].name)
 
 
+def _compared_as(field: T.StructField) -> str:
+    """Returns the type that a column is compared as, by Spark's name.
+
+    A text that is padded to some length is ``char(5)``, and no string: Spark ignores the blanks that it ends with.
+    """
+    written = field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")
+    return written if written.startswith("char") else field.dataType.simpleString()
+
+
 def _slot_fields(spec: MatchSpec, kinds: Sequence[T.DataType]) -> list[T.StructField]:
     """Returns the fields that the kernel gives for its slots, by the types of its columns."""
     fields = []
@@ -622,20 +664,22 @@ def _slot_fields(spec: MatchSpec, kinds: Sequence[T.DataType]) -> list[T.StructF
         kind: T.DataType = T.StringType() if slot.column == LABEL else kinds[slot.column]
         if slot.kind in (COUNT, NUMBER):
             kind = T.LongType()
+        elif slot.decimal is not None:
+            kind = T.DecimalType(*slot.decimal)
         elif slot.kind == LIST:
             kind = T.ArrayType(kind, False)
         fields.append(T.StructField(f"found {place}", kind))
     return fields
 
 
-def _sum_of(values: str, total: T.DataType, average: T.DataType | None) -> str:
-    """The SQL for the sum of an array, or for the average of this type; NULL if it is empty."""
-    kind = "double" if isinstance(average, T.DoubleType) else total.simpleString()
+def _sum_of(values: str, total: T.DataType, is_average: bool) -> str:
+    """The SQL for the sum of an array of whole numbers or doubles, or for their average; NULL if it is empty."""
+    kind = "double" if is_average else total.simpleString()
     more = "total + value"
     if kind == "bigint":
         # In a session without ANSI, the sum would wrap.
         more = f"coalesce(try_add(total, value), CAST(raise_error('{_TOO_LARGE}') AS bigint))"
     added = f"aggregate({values}, CAST(0 AS {kind}), (total, value) -> CAST({more} AS {kind}))"
-    if average is not None:
-        added = f"CAST({added} / size({values}) AS {average.simpleString()})"
+    if is_average:
+        added = f"{added} / size({values})"
     return f"(CASE WHEN size({values}) > 0 THEN {added} END)"

@@ -7,7 +7,7 @@ Spark evaluates no expression of the clause here, so conditions and measures are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
 
-from cetdsl.errors import CetdslError, NullTime, QueryTypeError, UnknownColumn, UnsupportedQuery, WindowError
+from cetdsl.errors import (
+    SUM_TOO_LARGE,
+    SUM_TOO_LARGE_ADVICE,
+    CetdslError,
+    CountOverflow,
+    NullTime,
+    QueryTypeError,
+    UnknownColumn,
+    UnsupportedQuery,
+    WindowError,
+)
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
 from cetdsl.execution.match_keys import refuse_unordered_keys
 from cetdsl.execution.match_rows import OUTPUTS
@@ -309,6 +319,9 @@ class TableMatch:
                 f"the column {field.name!r}, which WITHIN goes by, is NULL in some row",
                 hint="leave these rows out first",
             )
+        if isinstance(field.dataType, T.TimestampType):
+            # By the clock, an hour comes twice where summer time ends.
+            times = [time.astimezone(timezone.utc) for time in times]
         return pa.array(times if is_whole else list(map(_micros, times)), pa.int64())
 
     def _measured(self, found: Sequence[pa.Array], many: int) -> list[pa.Array]:
@@ -362,8 +375,12 @@ def _of_distinct(kind: str, lists: pa.Array) -> pa.Array:
     if kind == COUNT:
         return pa.array([None if listed is None else len(listed) for listed in each], pa.int64())
     sums = [sum(listed) if listed else None for listed in each]
+    if kind == SUM and pa.types.is_integer(value):
+        if any(total is not None and not -(2**63) <= total < 2**63 for total in sums):
+            raise CountOverflow(SUM_TOO_LARGE, hint=SUM_TOO_LARGE_ADVICE)
+        return pa.array(sums, pa.int64())
     if kind == SUM:
-        return pa.array(sums, pa.int64() if pa.types.is_integer(value) else pa.float64())
+        return pa.array(sums, pa.float64())
     return pa.array([None if not listed else sum(listed) / len(listed) for listed in each], pa.float64())
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.analysis.classify import separate
+from cetdsl.analysis.guards import own_term
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.expressions import to_column
 from cetdsl.execution.match_rows import match_rows, sorting_of_rows
@@ -267,7 +268,7 @@ class _Matches:
 
     def _term(self, term: Expr, absent: bool = False) -> str:
         """The SQL for a term over one event's own row, or over NULL in place of all of its columns."""
-        stripped = strip(term)
+        stripped = strip(term) if absent else own_term(term, self.plan.source.schema, self.frame.compiled.conditions)
         key = stripped, absent
         if key not in self.known:
             made = self._over_nothing(stripped) if absent else self.frame.term(stripped)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.execution.states import NAMES
 from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT, KEYED
+from cetdsl.ir.parcels import TALLIED
 
 
 def kept_by_end() -> str:
@@ -20,17 +21,28 @@ def kept_by_end() -> str:
 def tallied(end: str, rows: str) -> Column:
     """Returns how many events have come for each time bucket, of some rows that hold parts of that.
 
-    The result is an aggregate, an array as JSON: the ``end`` of each bucket, in microseconds, and its ``events``.
+    The result is an aggregate, an array as JSON: the ``end`` of each bucket, in microseconds, and its ``events``. Of
+    too many buckets the oldest ones stand apart, as each task tells them.
     """
-    parts = F.collect_list(F.expr(f"CASE WHEN {rows} THEN named_struct('end', {end}, 'events', events) END"))
-    ends = F.array_sort(F.collect_set(F.expr(f"CASE WHEN {rows} THEN {end} END")))
+    part = F.expr(f"CASE WHEN {rows} THEN named_struct('end', {end}, 'events', events) END")
+    one = "struct<`end`: bigint, events: bigint>"
 
-    def whole(one: Column) -> Column:
-        own = F.filter(parts, lambda part: part["end"] == one)
-        total = F.aggregate(own, F.lit(0).cast("bigint"), lambda total, part: total + part["events"])
-        return F.struct(one.alias("end"), total.alias("events"))
+    def told(apart: Column, last: Column) -> Column:
+        return F.struct(apart.alias("apart"), last.alias("last"))
 
-    return F.to_json(F.transform(ends, whole)).alias("ends")
+    def added(known: Column, more: Column) -> Column:
+        apart, last = known["apart"], known["last"]
+        both = F.struct(more["end"].alias("end"), (last["events"] + more["events"]).alias("events"))
+        is_same = (last["end"] == more["end"]) | (F.size(apart) == TALLIED - 1)
+        first, next_one = told(apart, more), told(F.concat(apart, F.array(last)), more)
+        return F.when(is_same, told(apart, both)).when(last.isNull(), first).otherwise(next_one)
+
+    # In order of their ends, so that each part is looked at once: the driver does it at each trigger.
+    parts, nothing = F.sort_array(F.collect_list(part)), told(F.array().cast(f"array<{one}>"), F.lit(None).cast(one))
+    whole = F.aggregate(
+        parts, nothing, added, lambda known: F.concat(known["apart"], F.array_compact(F.array(known["last"])))
+    )
+    return F.to_json(whole).alias("ends")
 
 
 def keyed(end: str, bits: str) -> tuple[str, Column, Column]:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.compat import shuffle_tasks
+from cetdsl.execution.compat import kept_shares
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.ir.shares import share_numbers
@@ -29,7 +29,7 @@ PACKED_BY_WINDOW = f"{_PACKED_BY_BUCKET}, numbers array<bigint>"
 
 def shares_of_keys(session: SparkSession, keys: Sequence[str]) -> int:
     """Returns in how many shares of their keys a stream's rows are kept; without keys there is nothing to share."""
-    return shuffle_tasks(session) if keys else 1
+    return kept_shares(session) if keys else 1
 
 
 def packed_by_share(

@@ -11,6 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from cetdsl.analysis.checks import collated
+from cetdsl.analysis.types import is_collated
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, of_first, to_column
@@ -370,7 +372,7 @@ class EventFrame:
         """Raises if a kernel would have to compare values with parts, or texts of a collation otherwise than by bytes.
 
         The schema is that of the rows that it is to read, with keys ``k0``, ..., compared values ``f0``, ... and
-        aggregated ones ``v0``, ...
+        aggregated ones ``v0``, ... Columns of ``tie_break`` are known from the beginning, and so refused before.
         """
         for field in schema.fields:
             if field.name[0] in "fv" and field.dataType.typeName() in ("array", "struct", "map", "variant"):
@@ -378,16 +380,11 @@ class EventFrame:
                     f"values of type {field.dataType.simpleString()} cannot be compared along a trend",
                     hint="compare, or aggregate, a field or an element of them",
                 )
-            if field.name[0] not in "kfv" or "collate" not in field.dataType.simpleString():
+            if field.name[0] not in "kfv" or not is_collated(field.dataType.simpleString()):
                 continue
             name = self.source.keys[int(field.name[1:])] if field.name[0] == "k" else ""
-            raise UnsupportedQuery(
-                f"{f'the key column {name!r}' if name else 'a compared or aggregated value'} is of type "
-                f"{field.dataType.simpleString()}, in which texts of different bytes may be equal or come in another "
-                "order, and kernels compare bytes",
-                hint=f"give the column Spark's default collation first: df.withColumn({name or 'text'!r}, "
-                f"F.collate(F.lower({name or 'text'!r}), 'UTF8_BINARY')), without F.lower where case counts",
-            )
+            what = f"the key column {name!r}" if name else "a compared or aggregated value"
+            raise collated(what, field.dataType.simpleString(), name)
 
     @property
     def codes(self) -> Terms:

@@ -34,7 +34,8 @@ def refuse_times(column: str, kind: str, source: Source) -> Column | None:
     """
     if kind in ("integer", "short", "byte"):
         return None
-    also = ", and so must be the bounds of all windows that hold them" if source.windowing.kind == SLIDING else ""
+    slides = any(windowing.kind == SLIDING for windowing in source.answered_windowings)
+    also = ", and so must be the bounds of all windows that hold them" if slides else ""
     error = raised(
         TimeOutOfRange,
         "the time ",
@@ -54,14 +55,20 @@ def _range(kind: str) -> str:
 def _literals(kind: str, source: Source) -> tuple[str, str]:
     """Returns the first and the last time as SQL text."""
     if kind == "long":
-        ticks = expressible(source.windowing, FIRST_TICK, LAST_TICK)
+        ticks = _expressible(source, FIRST_TICK, LAST_TICK)
         return f"({ticks[0]}L)", f"({ticks[1]}L)"
-    first, last = expressible(source.windowing, FIRST_MICROSECOND, LAST_MICROSECOND)
+    first, last = _expressible(source, FIRST_MICROSECOND, LAST_MICROSECOND)
     if kind == "date":
         return f"DATE '{_clock(first + _DAY - 1).date()}'", f"DATE '{_clock(last - _DAY + 1).date()}'"
     word, zone = ("TIMESTAMP_NTZ", "") if kind == "timestamp_ntz" else ("TIMESTAMP", " UTC")
     times = [f"{word} '{_clock(each).isoformat(' ', 'microseconds')}{zone}'" for each in (first, last)]
     return times[0], times[1]
+
+
+def _expressible(source: Source, first: int, last: int) -> tuple[int, int]:
+    """Returns the first and the last time of events whose windows, of all answers, lie between these two times."""
+    ends = [expressible(windowing, first, last) for windowing in source.answered_windowings]
+    return max(earliest for earliest, _ in ends), min(latest for _, latest in ends)
 
 
 def _clock(micros: int) -> datetime:

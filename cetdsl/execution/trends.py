@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import attrs
@@ -11,13 +11,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient, Total
-from cetdsl.errors import CountOverflow, ResolutionError, UnsupportedQuery
+from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
+from cetdsl.errors import ResolutionError, UnsupportedQuery
 from cetdsl.execution.aggregate import count_type
 from cetdsl.execution.compat import translated
-from cetdsl.execution.expressions import combine, raised, to_column
+from cetdsl.execution.expressions import combine, to_column
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, floor_divide
+from cetdsl.execution.sums import Parts, Sum, log2_of, over_array, sum_of
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.compiled import Deferred
 from cetdsl.ir.kernel import KernelSpec
@@ -70,12 +71,7 @@ class Shown:
     def names_before(self, *more: str) -> list[str]:
         """The names of an answer that has ``more`` columns of its own."""
         own = [*(["window"] if self.sliding else []), *more]
-        for name in self.keys:
-            if name.lower() in own:
-                raise ResolutionError(
-                    f"the key column {name!r} clashes with the {name.lower()} column of the answer",
-                    hint="rename the column of the DataFrame",
-                )
+        refuse_clashing_keys(self.keys, own)
         return [*self.keys, *own]
 
     def places(self, frame: EventFrame, *, named: bool = False) -> list[StructField]:
@@ -113,6 +109,16 @@ def trend_field(
         event.append(StructField("id", LongType()))
     binding = [StructField("variable", StringType()), StructField("event", StructType(event))]
     return StructField("trend", ArrayType(StructType(binding)))
+
+
+def refuse_clashing_keys(keys: Sequence[str], own: Sequence[str]) -> None:
+    """Raises where a key column has the name of one of an answer's ``own`` columns; Spark minds no case of letters."""
+    for name in keys:
+        if name.lower() in own:
+            raise ResolutionError(
+                f"the key column {name!r} clashes with the {name.lower()} column of the answer",
+                hint="rename the column of the DataFrame",
+            )
 
 
 def refuse_duplicates(names: tuple[str, ...]) -> None:
@@ -344,11 +350,14 @@ class FinishedTrend:
             return F.array_min(values) if function.buffer[0].merge is Merge.SMALLEST else F.array_max(values)
         if isinstance(function.finish, CentralMoment):
             return _central_moment(values, self.sum_type(node.argument), function.finish)
-        kind = self.sum_type(node.argument)
-        # It is NULL from where it does not fit, in either ANSI mode of the session.
-        total = F.aggregate(values, F.lit(0).cast(kind), lambda a, b: F.try_add(a, b).try_cast(kind))
-        total = F.when(F.size(values) > 0, F.coalesce(total, _too_many_digits("the sum over one trend", kind)))
-        return total if isinstance(function.finish, Total) else total.cast("double") / F.size(values)
+        adds = sum_of(self.sum_type(node.argument))
+
+        def finished(parts: Parts) -> Column:
+            if isinstance(function.finish, Quotient):
+                return adds.mean(parts, F.size(values))
+            return adds.total(parts, "decimal", "the sum over one trend")
+
+        return F.when(F.size(values) > 0, over_array(adds, values, finished))
 
     def known(self, term: Expr) -> Column:
         """Returns the values of a term that are not NULL."""
@@ -458,10 +467,11 @@ class _Output:
             return [self.trend.aggregate(node)]
         if isinstance(finish, CentralMoment):
             return [self.trend.known(node.argument)]
-        if isinstance(finish, Quotient):
-            count = F.size(self.trend.known(node.argument)).cast("bigint")
-            return [self.trend.aggregate(Aggregate("sum", None, node.argument)), count]
-        return [self.trend.aggregate(node)]
+        if isinstance(finish, Extreme):
+            return [self.trend.aggregate(node)]
+        values = self.trend.known(node.argument)
+        parts = over_array(self._adds(node.argument), values)
+        return [F.size(values).cast("bigint"), parts.getField("a"), parts.getField("b")]
 
     def overall(self, number: int) -> Column:
         """Returns the aggregate over all trends of a group and window."""
@@ -472,33 +482,18 @@ class _Output:
             return _CENTRAL_MOMENTS[finish](first)
         if isinstance(node.argument, Length):
             return F.avg(first)
-        if isinstance(finish, Quotient):
-            total = F.coalesce(F.try_sum(first).cast("double"), F.sum(first.cast("double")))
-            return F.try_divide(total, F.sum(F.col(f"a{number}_1")))
         if self.function.is_count:
-            return _in_form(F.sum(first), self.number, 0)
+            total = F.sum(first)
+            return log2_of(total) if self.number == "log2" else total.cast(count_type(self.number))
         assert node.argument is not None
-        kind = self.trend.sum_type(node.argument)
-        if kind == "double":
-            return F.sum(first).cast("double")
-        total = F.coalesce(F.try_sum(first), _too_many_digits("a sum over enumerated trends", kind))
-        total = F.when(F.count(first) > 0, total)
-        return _in_form(total, self.number, int(kind[:-1].split(",")[1]))
+        adds, count = self._adds(node.argument), F.sum(first)
+        parts = F.sum(F.col(f"a{number}_1")), F.sum(F.col(f"a{number}_2"))
+        if isinstance(finish, Quotient):
+            return adds.mean(parts, count)
+        return F.when(count > 0, adds.total(parts, self.number, "a sum over enumerated trends"))
 
-
-def _too_many_digits(what: str, kind: str) -> Column:
-    """Raises, as a value of that type."""
-    hint = "cast the column to double, whose sums are rounded"
-    return raised(CountOverflow, f"{what} has more than 38 digits", hint=hint, kind=kind)
-
-
-def _in_form(total: Column, number: str, scale: int) -> Column:
-    if number == "log2":
-        undefined = F.when(total == 0, F.lit(float("-inf"))).when(total < 0, F.lit(float("nan")))
-        return undefined.otherwise(F.log2(total.cast("double")))
-    if number == "string":
-        return total.cast(f"decimal(38,{scale})").cast("string")
-    return total.cast(count_type(number, scale))
+    def _adds(self, term: Expr) -> Sum:
+        return sum_of(self.trend.sum_type(term))
 
 
 def _with_extent(frame: EventFrame, rows: DataFrame) -> DataFrame:

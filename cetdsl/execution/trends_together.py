@@ -10,10 +10,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.errors import ResolutionError
 from cetdsl.execution.compat import own_errors
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.trends import refuse_duplicates, trend_field
+from cetdsl.execution.trends import refuse_clashing_keys, refuse_duplicates, trend_field
 from cetdsl.ir.operators import DetectTogether, ListTogether, MeasureInstances, Operator
 from cetdsl.ir.slots import WORK, InstancesSpec
 from cetdsl.pattern.text import in_backquotes
@@ -68,7 +67,7 @@ class TrendsOfAll:
 def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> TrendsOfAll:
     """Returns the matches of a workload, lazily; ``order`` names the queries in the order of the answer."""
     refuse_duplicates(plan.columns)
-    _refuse_clashes(plan)
+    refuse_clashing_keys(plan.keys, ("query", *(["window"] if plan.sliding else []), "trend"))
     with own_errors():
         passes, listed = [], dict[str, ListedRows]()
         for one, together in zip(plan.passes, plan.together, strict=True):
@@ -81,16 +80,6 @@ def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> Tr
             rows = execute(df, single.plan).data
             listed[single.name] = ListedRows(single.name, rows, tuple(rows.columns), True)
         return TrendsOfAll(plan, tuple(passes), tuple(listed[name] for name in order))
-
-
-def _refuse_clashes(plan: ListTogether) -> None:
-    own = {name for name in plan.gives if name not in plan.keys}
-    for name in plan.keys:
-        if name.lower() in own:
-            raise ResolutionError(
-                f"the key column {name!r} clashes with the {name.lower()} column of the answer",
-                hint="rename the column of the DataFrame",
-            )
 
 
 def _limited(rows: DataFrame, limit: int | None, queries: int) -> DataFrame:

@@ -14,6 +14,8 @@ from cetdsl.execution.expressions import raised
 
 #: The type of exact numbers.
 EXACT = "decimal(38,0)"
+#: What helps against numbers beyond those of joins, whatever is asked for.
+MORE_MEMORY = "give the Python workers memory for the group, whose trends a task counts to any number"
 #: Numbers of which no two differ by a greater power of two are added up as doubles, relative to that power.
 _SCALE = 512
 
@@ -25,14 +27,16 @@ def one_way(number: str) -> Column:
     return F.lit(1).cast("double" if number == "double" else EXACT)
 
 
-def summed(rows: DataFrame, by: Sequence[str], number: str, ways: Column | None = None) -> DataFrame:
+def summed(
+    rows: DataFrame, by: Sequence[str], number: str, ways: Column | None = None, *, hint: str | None = None
+) -> DataFrame:
     """Adds up the ``ways`` of rows that agree in columns, NULL if all are, beside the number of these rows, ``size``.
 
-    A sum beyond what its form can say is an error.
+    A sum beyond what its form can say is an error. Its ``hint`` says what to do where nobody has asked for the form.
     """
     rows, size = rows.withColumn("ways", F.col("ways") if ways is None else ways), F.count("*").alias("size")
     if number != "log2":
-        return rows.groupBy(*by).agg(size, _total(F.col("ways"), number).alias("ways"))
+        return rows.groupBy(*by).agg(size, _total(F.col("ways"), number, hint).alias("ways"))
     scaled = rows.withColumn("scale", F.floor(F.col("ways") / _SCALE) * _SCALE)
     parts = scaled.groupBy(*by, "scale").agg(
         size, F.sum(F.pow(F.lit(2.0), F.col("ways") - F.col("scale"))).alias("part")
@@ -48,19 +52,18 @@ def _added(less: Column, more: Column) -> Column:
     return F.coalesce(more + F.log1p(F.pow(F.lit(2.0), less - more)) / math.log(2), more)
 
 
-def _total(ways: Column, number: str) -> Column:
+def _total(ways: Column, number: str, hint: str | None) -> Column:
     """The sum of exact numbers or of doubles, NULL if there are none; an error beyond what these can say."""
     if number == "double":
         sum_: Any = F.sum(ways)
-        return F.when(sum_ != math.inf, sum_).when(sum_ == math.inf, _beyond("the range of doubles", number, "double"))
-    return F.when(F.count(ways) > 0, F.coalesce(F.try_sum(ways), _beyond("38 digits", number, EXACT)))
+        beyond = _beyond("the range of doubles", number, "double", hint)
+        return F.when(sum_ != math.inf, sum_).when(sum_ == math.inf, beyond)
+    return F.when(F.count(ways) > 0, F.coalesce(F.try_sum(ways), _beyond("38 digits", number, EXACT, hint)))
 
 
-def _beyond(most: str, number: str, kind: str) -> Column:
-    others = "number='log2'" if number == "double" else "number='double' or number='log2'"
-    return raised(
-        CountOverflow,
-        f"a number of trends is beyond {most}, all that joins can count as number={number!r}",
-        hint=f"use {others}, or give the Python workers memory for the group, whose trends a task counts to any number",
-        kind=kind,
-    )
+def _beyond(most: str, number: str, kind: str, hint: str | None) -> Column:
+    message = f"a number of trends is beyond {most}, all that joins can count"
+    if hint is None:
+        others = "number='log2'" if number == "double" else "number='double' or number='log2'"
+        message, hint = f"{message} as number={number!r}", f"use {others}, or {MORE_MEMORY}"
+    return raised(CountOverflow, message, hint=hint, kind=kind)

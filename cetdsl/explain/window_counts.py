@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import attrs
@@ -122,5 +123,4 @@ def _hover(name: str, one: WindowCount) -> str:
 
 def _rounded(number: int) -> str:
     """A large number in four digits and an exponent."""
-    digits = str(number)
-    return f"{digits[0]}.{digits[1:4]}e{len(digits) - 1}"
+    return f"{Decimal(number):.3e}".replace("+", "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +52,7 @@ from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.emission import EAGER, FINAL, UPDATE
 from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
+from cetdsl.ir.schema import unused_name
 from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
 from cetdsl.pattern.nodes import events, negations
 from cetdsl.pattern.query import ANY, STRICT, Computed, Query, Returned, Selection
@@ -538,9 +538,10 @@ class PatternFrame:
 
     def _just_ended(self, limit: int | None, columns: tuple[str, ...], detection: Detection) -> DataFrame:
         """Returns the trends of a stream whose last event came in this micro-batch."""
-        known = {name.lower() for name in self._df.columns}
-        arrived = next(name for n in count() if (name := f"arrived_{n}") not in known)
-        asked = PatternFrame(self._df.withColumn(arrived, current_timestamp()), self._query, self._binding)
+        arrived = unused_name("arrived", self._df.columns)
+        # The time has to be named now, as it is no longer the only timestamp.
+        binding = attrs.evolve(self._binding, time=self._rewritten.time.name)
+        asked = PatternFrame(self._df.withColumn(arrived, current_timestamp()), self._query, binding)
         decision = asked._decide_trends(limit, (*columns, arrived), detection, EAGER)
         ended = run(asked._df, decision.plan, lambda trends: just_ended(trends, arrived))
         return ended.withColumn("trend", narrowed(columns))
@@ -830,8 +831,9 @@ class PatternFrame:
         n : int
             The number of trends to draw. If there are fewer, all of them are the answer.
         seed : int, optional
-            The same seed gives the same sample of the same events; with ``per_group=True`` only if the events are
-            spread over tasks in the same way. By default a seed is drawn at random.
+            The same seed gives the same sample of the same events. Where all trends are listed for it, as with
+            ``per_group=True`` and where ``explain("complete")`` says so, it does only if the events are spread over
+            tasks in the same way. By default a seed is drawn at random.
         complete : bool
             Whether to draw from the complete trends; False draws from all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}
@@ -934,6 +936,10 @@ class PatternFrame:
             completeness or layout, ``per_group`` is no bool, or the layout would have two columns of one name.
         StreamingNotSupported
             If a stream is asked without ``per_group=True``.
+        CountOverflow
+            If whole numbers, or decimals without the zeros that all of them end in, add up to more than 64 bits hold
+            from some event of a trend to its end. It is raised when the DataFrame is computed, unless all trends are
+            listed, as for ``per_group=True``.
 
         Examples
         --------

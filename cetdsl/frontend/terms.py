@@ -314,9 +314,16 @@ def _of_python(value: Any) -> Any:
         if short != value and value == value:
             raise InvalidNode(f"{_shown(value)} has parts of a microsecond", hint="Spark's times have microseconds")
         return short.item()
-    for of_pandas in ("to_pydatetime", "to_pytimedelta"):
-        if isinstance(value, (datetime.datetime, datetime.timedelta)) and hasattr(value, of_pandas):
-            return getattr(value, of_pandas)()
+    if isinstance(value, (datetime.datetime, datetime.timedelta)):
+        if value != value:
+            return None  # NaT, which pandas has for both
+        for of_pandas in ("to_pydatetime", "to_pytimedelta"):
+            if hasattr(value, of_pandas):
+                if getattr(value, "nanosecond", getattr(value, "nanoseconds", 0)):
+                    raise InvalidNode(
+                        f"{_shown(value)} has parts of a microsecond", hint="Spark's times have microseconds"
+                    )
+                return getattr(value, of_pandas)()
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from cetdsl.errors import InvalidNode, recovering, shown
@@ -77,10 +78,11 @@ def counts_of_windows(bound: PatternFrame) -> WindowCounts:
     rows = bound.count_trends(number="string")
     with recovering():
         found = by_window(rows).collect()
+    # Python reads no text of more than 4,300 digits as a whole number, but as a decimal.
     resolved = bound._rewritten
     slide = window.slide.amount / (1 if resolved.time_unit == "tick" else 1_000_000)
     return WindowCounts(
-        tuple(WindowCount(tuple(keys), (start, end), int(count)) for keys, start, end, count in found),
+        tuple(WindowCount(tuple(keys), (start, end), int(Decimal(count))) for keys, start, end, count in found),
         tuple(rows.columns[:-2]),
         slide,
         resolved.time.name,

@@ -778,13 +778,18 @@ def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, querie
             f"deviations are given, but sharing is {mode!r} and does not go by them",
             hint='write sharing="static", or leave them away',
         )
+    if not isinstance(deviations, Mapping):
+        raise InvalidNode(
+            f"deviations are a share for each of some queries, not {shown(deviations)}",
+            hint='write deviations={"q1": 0.1}',
+        )
     for name, part in deviations.items():
         if name not in queries:
             raise InvalidNode(
                 f"deviations name a query {name!r} that the workload does not have",
                 hint=f"its queries are {', '.join(queries)}",
             )
-        if not isinstance(part, (int, float)) or not 0 <= part <= 1:
+        if isinstance(part, bool) or not isinstance(part, (int, float)) or not 0 <= part <= 1:
             raise InvalidNode(f"the deviation of query {name!r} is a share from 0 to 1, not {shown(part)}")
     return Sharing(mode, dict(deviations), cost_model)
 

@@ -100,6 +100,11 @@ class Compiled:
         return tuple(map(self.asked_name_of, range(len(self.variables))))
 
     @property
+    def conditions(self) -> dict[str, Expr | None]:
+        """The conditions of the query's own variables, by their names."""
+        return dict(self.asked)
+
+    @property
     def unfinished(self) -> tuple[Expr, ...]:
         """The predicates that are evaluated when trends have been listed."""
         return (*self.residual, *(predicate for one in self.deferred for predicate in one.predicates))

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import attrs
 
+#: The events of a task, and of a micro-batch, are counted by at most so many time buckets: the oldest ones, as the late
+#: are among these, and all others as one.
+TALLIED = 64
+
 
 @attrs.frozen
 class BucketsOfTime:

@@ -18,7 +18,16 @@ ONE_ROW, SHOW_EMPTY, OMIT_EMPTY, UNMATCHED = "one row", "show empty", "omit empt
 #: ``NOWHERE`` ends the search in the partition.
 PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST, NOWHERE = range(5)
 #: What a slot holds of the rows of a match that are bound to some variables; see :class:`Slot`.
-ROW, NUMBER, COUNT, SUM, LEAST, GREATEST, LIST = "row", "number", "count", "sum", "least", "greatest", "list"
+ROW, NUMBER, COUNT, SUM, MEAN, LEAST, GREATEST, LIST = (
+    "row",
+    "number",
+    "count",
+    "sum",
+    "mean",
+    "least",
+    "greatest",
+    "list",
+)
 #: The label of a row, in place of a column.
 LABEL = -1
 
@@ -53,8 +62,11 @@ class Slot:
     ``members`` says of each variable whether its rows are asked for, and ``running`` whether only those up to the row
     that is shown are. By ``kind``: ``row`` is the value at the first or the last of these rows, or ``offset`` rows of
     them further inside; ``number`` is that of the match; ``count`` counts the rows where the column is true (``LABEL``:
-    all); ``sum`` adds up whole numbers or doubles; ``least`` and ``greatest`` are values; ``list`` has them all but
-    NULL.
+    all); ``sum`` adds up whole numbers, doubles or decimals; ``mean`` is the average of decimals; ``least`` and
+    ``greatest`` are values; ``list`` has them all but NULL.
+
+    A sum or a mean of decimals has as many digits, and so many of them behind the point, as ``decimal`` says, and may
+    be that of the ``distinct`` values.
 
     If the value depends on the variable that a row is bound to, ``columns`` has that of each; a label may be that of
     the row ``move`` rows behind, if it is of the same match.
@@ -68,6 +80,8 @@ class Slot:
     offset: int = 0
     columns: tuple[int, ...] = ()
     move: int = 0
+    decimal: tuple[int, int] | None = None
+    distinct: bool = False
 
 
 #: What a step of a condition does: it takes operands from a stack and puts its result there. Numbers are whole or real,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 
 import attrs
 
@@ -19,6 +20,18 @@ class Field:
 
 def _tuple(fields: Iterable[Field]) -> tuple[Field, ...]:
     return tuple(fields)
+
+
+def unused_name(prefix: str, names: Iterable[str]) -> str:
+    """Returns a name that begins with ``prefix`` and is none of some others, whatever their case.
+
+    Examples
+    --------
+    >>> unused_name("bucket", ["ts", "Bucket_0"])
+    'bucket_1'
+    """
+    folded = {name.lower() for name in names}
+    return next(name for n in count() if (name := f"{prefix}_{n}") not in folded)
 
 
 @attrs.frozen

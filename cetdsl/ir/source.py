@@ -20,7 +20,8 @@ class Source:
     equal along a trend, of which the user named ``asked_partitions``. Rows without a time are an "error", or a "skip".
     ``sort`` says who is to sort. Of a stream, ``watermark`` is the delay of its watermark in microseconds: how long it
     waits for late events, ``emit`` says when it gives an answer, and ``state`` how events are to be kept until then.
-    ``computed`` are those of its columns that are computed of others.
+    ``computed`` are those of its columns that are computed of others. Where several queries read the events by one
+    windowing, ``asked_windowings`` are their own.
     """
 
     schema: Schema
@@ -37,6 +38,7 @@ class Source:
     emit: str = FINAL
     state: keeping.AskedState = keeping.AS_USUAL
     computed: tuple[Computed, ...] = ()
+    asked_windowings: tuple[Windowing, ...] = ()
 
     @property
     def is_stream(self) -> bool:
@@ -66,6 +68,11 @@ class Source:
     def shown_keys(self) -> tuple[str, ...]:
         """The key columns of an answer that has a row per trend."""
         return self.groups + self.asked_partitions
+
+    @property
+    def answered_windowings(self) -> tuple[Windowing, ...]:
+        """The windowings of the answers that are made of the events."""
+        return self.asked_windowings or (self.windowing,)
 
     @property
     def window(self) -> tuple[str, ...]:

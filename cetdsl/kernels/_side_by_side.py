@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,24 @@ def starts(sizes: ArrayLike) -> Ints:
     ([0, 2, 2, 5], [0])
     """
     return np.append(0, np.cumsum(sizes)).astype(np.int64)
+
+
+def lots(sizes: Ints, most: int) -> Iterator[slice]:
+    """Yields lots of consecutive groups that have ``most`` members together, or one group that has more.
+
+    Examples
+    --------
+    >>> [(lot.start, lot.stop) for lot in lots(np.array([3, 10, 1]), 4)]
+    [(0, 1), (1, 2), (2, 3)]
+    >>> [(lot.start, lot.stop) for lot in lots(np.array([2, 2, 1]), 4)]
+    [(0, 2), (2, 3)]
+    """
+    total, begin = np.cumsum(sizes), 0
+    while begin < len(sizes):
+        before = total[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(total, before + most, side="right")))
+        yield slice(begin, end)
+        begin = end
 
 
 def starts_of(groups: Iterable[Sized]) -> Ints:

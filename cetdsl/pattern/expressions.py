@@ -315,6 +315,25 @@ class SparkColumn(Expr):
     column: Any
 
 
+@attrs.frozen
+class Guarded(Expr):
+    """A term for the events of which a condition holds, and NULL for all others.
+
+    It stands in plans, never in a query: a term that is an error for some values, as by a division by zero, is not
+    evaluated for an event that its variable cannot be bound to.
+    """
+
+    condition: Expr
+    term: Expr
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.condition, self.term
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return Guarded(*children)
+
+
 def attributes(expr: Expr) -> list[Attribute]:
     """All attributes that a term mentions, in reading order, with repetitions."""
     return [node for node in expr.walk() if isinstance(node, Attribute)]

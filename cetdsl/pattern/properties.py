@@ -187,37 +187,6 @@ def ends_of(pattern: Pattern) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 @_once_per_pattern
-def runs_in_turn(pattern: Pattern) -> frozenset[tuple[str, str]]:
-    """Returns the :func:`follow_pairs` (a, b) for which each trend binds all its events of a before all of b.
-
-    Examples
-    --------
-    >>> a, b, c = Event("a"), Event("b"), Event("c")
-    >>> sorted(runs_in_turn(Seq((Repeat(a), Repeat(b), c)))), runs_in_turn(Repeat(Seq((a, b))))
-    ([('a', 'b'), ('b', 'c')], frozenset())
-    """
-    after: dict[str, set[str]] = {}
-    before: dict[str, set[str]] = {}
-    for earlier, later in follow_pairs(pattern):
-        after.setdefault(earlier, set()).add(later)
-        before.setdefault(later, set()).add(earlier)
-
-    def leads_to(source: str, target: str) -> bool:
-        reached, waiting = {source}, [source]
-        while waiting:
-            new = after.get(waiting.pop(), set()) - reached
-            reached |= new
-            waiting += new
-        return target in reached
-
-    return frozenset(
-        (earlier, later)
-        for earlier, later in follow_pairs(pattern)
-        if earlier != later and after[earlier] | before[later] <= {earlier, later} and not leads_to(later, earlier)
-    )
-
-
-@_once_per_pattern
 def bound_together(pattern: Pattern) -> frozenset[tuple[str, str]]:
     """The pairs of variables, in both orders, that one trend can bind, or the trends of all sides of AND.
 

@@ -46,6 +46,8 @@ class Window:
 def _check_name(_: Any, __: Any, name: Any) -> None:
     if name is not None and not isinstance(name, str):
         raise InvalidNode(f"the name of a returned column is a string, not {shown(name)}", hint="write it in quotes")
+    if name == "":
+        raise InvalidNode("the name of a returned column is empty", hint="leave it away, or name the column")
 
 
 @attrs.frozen

@@ -123,6 +123,8 @@ class Span:
         if isinstance(value, Span):
             return value
         if isinstance(value, datetime.timedelta):
+            if getattr(value, "nanoseconds", 0) or value != value:  # of pandas
+                raise WindowError(f"{value!r} is no whole number of microseconds", hint=_FORMS)
             return cls((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds, "microsecond")
         if isinstance(value, int) and not isinstance(value, bool):
             return cls(value, "tick")

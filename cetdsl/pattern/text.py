@@ -16,6 +16,7 @@ from cetdsl.pattern.expressions import (
     Binary,
     Call,
     Expr,
+    Guarded,
     Length,
     Literal,
     Role,
@@ -301,7 +302,9 @@ class _Writer:
         name = quote_name(node.variable)
         bare = node.type is None or (node.type == node.variable and node.condition is None)
         if not bare and node.type is not None:
-            name = f"{quote_name(node.type)} {name}"
+            kind = quote_name(node.type)
+            opens = re.fullmatch(rf"(?i:{_OPENINGS})", f"{kind} {name}")
+            name = f"{in_backquotes(node.type) if opens else kind} {name}"
         if node.condition is not None:
             return f"EVENT({name}, {self.term(node.condition)})"
         return f"EVENT({name})" if node.type is None else name
@@ -325,6 +328,8 @@ class _Writer:
             return "-" + self.term(node.operand, ATOM + 1 if needs_parentheses else ATOM), SIGN
         if isinstance(node, Call):
             return self.call(node)
+        if isinstance(node, Guarded):
+            return self.leveled(node.term)  # as the user has written it
         return self.atom(node), ATOM
 
     def call(self, node: Call) -> tuple[str, int]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from cetdsl.aggregates.vocabulary import COUNT, Update
+from cetdsl.analysis.guards import own_term
+from cetdsl.analysis.types import TypeCheck
 from cetdsl.ir.accumulators import EXACT_NUMBERS, TRENDS, Accumulator, Output
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled
 from cetdsl.ir.emission import UPDATE
 from cetdsl.ir.kernel import Answer
+from cetdsl.ir.schema import Schema
 from cetdsl.ir.source import Source
-from cetdsl.pattern.expressions import Aggregate, Expr, Length, strip, variables
+from cetdsl.pattern.expressions import Aggregate, Expr, Length, variables
 
 
 class AccumulatorPlan:
@@ -17,8 +20,8 @@ class AccumulatorPlan:
     Accumulator 0 is always the number of trends: the others are weighted by it.
     """
 
-    def __init__(self, compiled: Compiled, aggregates: tuple[tuple[str, Aggregate], ...]) -> None:
-        self.compiled = compiled
+    def __init__(self, compiled: Compiled, aggregates: tuple[tuple[str, Aggregate], ...], schema: Schema) -> None:
+        self.compiled, self.schema = compiled, schema
         self.accumulators: dict[Accumulator, int] = {TRENDS: 0}
         self.values: dict[Expr, int] = {}
         self.outputs: list[Output] = []
@@ -29,10 +32,21 @@ class AccumulatorPlan:
             self.outputs.append(Output(name, aggregate.definition.finish, inputs))
 
     def answer(self, source: Source, number: str, partial: bool) -> Answer:
-        """Describes the answer of a query over a source."""
-        exact = number in EXACT_NUMBERS
+        """Describes the answer of a query over a source.
+
+        It is exact only if an output is made of whole numbers: to count trends exactly may take far longer than to find
+        extremes, or sums of doubles.
+        """
+        exact = number in EXACT_NUMBERS and self._shows_whole_numbers(TypeCheck(source.schema))
         zeros = source.is_stream and source.emit == UPDATE and bool(self.compiled.negations)
         return Answer(len(source.groups), tuple(self.accumulators), tuple(self.outputs), number, exact, partial, zeros)
+
+    def _shows_whole_numbers(self, types: TypeCheck) -> bool:
+        """Whether some output is a count, or made of sums of whole numbers or decimals."""
+        accumulators = list(self.accumulators)
+        rounded = [types.infer(value) in ("double", "float") for value in self.values]
+        inputs = (accumulators[number] for output in self.outputs for number in output.inputs)
+        return any(one.is_additive and not (one.column >= 0 and rounded[one.column]) for one in inputs)
 
     def _number(self, variable: str) -> int:
         number = self.compiled.number_of(variable)
@@ -47,7 +61,8 @@ class AccumulatorPlan:
         if argument is None:
             return TRENDS if aggregate.variable is None else self._of(update, aggregate.variable)
         if not isinstance(argument, Length):
-            column = self.values.setdefault(strip(argument), len(self.values))
+            value = own_term(argument, self.schema, self.compiled.conditions)
+            column = self.values.setdefault(value, len(self.values))
             return self._of(update, variables(argument)[0], column)
         if not update.is_additive:
             return Accumulator(update)

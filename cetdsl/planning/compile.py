@@ -9,15 +9,16 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, negations_of, separate, shape
+from cetdsl.analysis.guards import Conditions, may_fail, own_term
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.types import type_of
+from cetdsl.analysis.types import are_of_one_type
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, Deferred, ListColumn
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, Work, build_automaton, restrict_count
-from cetdsl.pattern.expressions import Binary, Call, Expr, conjunction, conjuncts, strip, variables
+from cetdsl.pattern.expressions import Expr, conjunction, conjuncts, strip, variables
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import NEXT
@@ -29,6 +30,7 @@ from cetdsl.sharing.families import unnamed
 #: The most that states may count up to. ``COUNT(b) >= n`` is compiled into states that count up to n + 2, so n is 510
 #: at most.
 MAX_COUNTED = 512
+_Compared = tuple[CodeColumn, CodeColumn]
 #: The predicates between an earlier variable and the later one that is its neighbour.
 _Adjacent = dict[tuple[str, str], list[Expr]]
 
@@ -38,11 +40,14 @@ def compile_query(resolved: ResolvedQuery, automaton: Automaton | None = None) -
     return _Compiler(resolved, automaton).compile()
 
 
-def comparison_columns(left: Expr, right: Expr, schema: Schema) -> tuple[CodeColumn, CodeColumn]:
-    """Returns the columns of single events that two compared terms become, in their common type."""
-    left, right = strip(left), strip(right)
-    types = type_of(left, schema), type_of(right, schema)
-    if left == right or (types[0] is not None and types[0] == types[1]):
+def comparison_columns(left: Expr, right: Expr, schema: Schema, conditions: Conditions) -> _Compared:
+    """Returns the columns of single events that two compared terms become, in their common type.
+
+    The ``conditions`` are those of the events that variables can be bound to.
+    """
+    alike = strip(left) == strip(right) or are_of_one_type(left, right, schema)
+    left, right = (own_term(side, schema, conditions) for side in (left, right))
+    if alike:
         return CodeColumn(left), CodeColumn(right)
     return CodeColumn(left, right), CodeColumn(right, left)
 
@@ -133,7 +138,7 @@ class _Compiler:
         return self.numbers.get(variable, MAX_VARIABLES)
 
     def _comparison_columns(self, left: Expr, right: Expr) -> tuple[int, int]:
-        first, second = comparison_columns(left, right, self.resolved.schema)
+        first, second = comparison_columns(left, right, self.resolved.schema, self.conditions)
         return self._code(first), self._code(second)
 
     def _code(self, column: CodeColumn) -> int:
@@ -176,7 +181,7 @@ class _Compiler:
             found = separate(predicate)
             if found is None:
                 # Lists are shared by queries that ask for the same ones, so few have a guard.
-                guard = conjunction(before) if before and _may_fail(predicate) else None
+                guard = conjunction(before) if before and may_fail(predicate, self.resolved.schema) else None
                 column = ListColumn(unnamed(predicate), guard=guard)
                 listed.append(self.lists.setdefault(column, len(self.lists)))
                 before.append(column.predicate)
@@ -216,11 +221,6 @@ class _Compiler:
         found = self._pair(predicate)
         assert found is not None, predicate
         return found.turned if found.right_variable in {self._number(name) for name in own} else found
-
-
-def _may_fail(predicate: Expr) -> bool:
-    """Whether a predicate may be an error for some values: it divides, or calls a function."""
-    return any(isinstance(node, Call) or (isinstance(node, Binary) and node.op in "/%") for node in predicate.walk())
 
 
 def why_finished(compiled: Compiled) -> str | None:

@@ -10,9 +10,24 @@ import attrs
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.emission import FINAL
-from cetdsl.ir.keeping import EVENTS, KEPT_WHOLE, WINDOWS, Keeping
+from cetdsl.ir.keeping import EVENTS, KEPT_WHOLE, WINDOWS, AskedState, Keeping
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import overlaps
+
+#: Into how many time buckets the trends of a span are put by their first events, where each event is kept once, and
+#: where it is kept for each bucket that needs it. A trend waits up to a bucket longer than it may last.
+_PARTS_ONCE, _PARTS_BY_WINDOW = 4, 2
+
+
+def parts_of_spans(emit: str, asked: AskedState) -> int:
+    """Returns into how many time buckets a stream's spans are cut, each of which is answered by itself.
+
+    What is given before it is final waits for no bucket. Events that any query may go on with are kept for whole spans,
+    which those of other queries may divide.
+    """
+    if emit != FINAL or asked.whole:
+        return 1
+    return _PARTS_ONCE if asked.by != WINDOWS and asked.lacks is None else _PARTS_BY_WINDOW
 
 
 def keeping_of(source: Source, compiled: Compiled) -> Keeping:

@@ -219,6 +219,24 @@ def _machine(base: Machine, places: list[int], begins: Iterable[int], edges: Ite
     )
 
 
+def _unions(sets: Iterable[frozenset[int]]) -> set[frozenset[int]] | None:
+    """Returns the unions of any number of some sets of states; None if they are too many.
+
+    Examples
+    --------
+    >>> sorted(map(sorted, _unions([frozenset({0}), frozenset({1, 2})])))
+    [[], [0], [0, 1, 2], [1, 2]]
+    """
+    # A set is the bits of one number here. There may be thousands of sets, and most of them are unions of others.
+    found = {0}
+    for one in {sum(1 << state for state in states) for states in sets}:
+        if one not in found:
+            found |= {one | other for other in found}
+        if len(found) > _MOST_SETS:
+            return None
+    return {frozenset(state for state in range(union.bit_length()) if union >> state & 1) for union in found}
+
+
 class _Product:
     """The machine of a base machine whose states know the shadows of what has been read."""
 
@@ -264,13 +282,13 @@ class _Product:
         """Yields sets of shadows where none covers another one or the first state, and the reading that has each."""
         harmless = [q for q in reached if q not in self.covers[first]]
         deadly = tuple(q for q in reached if q in self.covers[first])
-        preceded = self._preceded(first)
+        preceded = self._preceded(first, deadly)
         if preceded is None:
             if len(harmless) > MOST_ALIKE:
                 raise TooMany(f"more than {MOST_ALIKE} places of one variable may follow what precedes a trend")
             sizes = range(len(harmless) + 1)
             preceded = {frozenset(some) for size in sizes for some in combinations(harmless, size)}
-        found = {self._uncovered(some) for some in preceded if not some.intersection(deadly)}
+        found = set(map(self._uncovered, preceded))
         for chosen in sorted(found, key=sorted):
             others = [q for q in harmless if q not in chosen and not chosen & self.covers[q]]
             shadows = frozenset((q, q) for q in chosen)
@@ -280,11 +298,12 @@ class _Product:
         """Returns the states that no other one of them covers."""
         return frozenset(q for q in states if not (states - {q}) & self.covers[q])
 
-    def _preceded(self, first: int) -> set[frozenset[int]] | None:
-        """Returns the sets of states of an event that something may precede; None where NOTs decide: any set.
+    def _preceded(self, first: int, deadly: tuple[int, ...]) -> set[frozenset[int]] | None:
+        """Returns the sets of states, none of them deadly, of an event that something may precede.
 
         If something precedes the event, so does what is left of it without its beginning. So an event has all states
-        that the ends of some words lead to, and those of other words.
+        that the ends of some words lead to, and those of other words. None where NOTs decide, or there are too many:
+        any set.
         """
         if any(guards for _, guards in self.base.initial) or any(edge.guards for edge in self.base.edges):
             return None
@@ -301,13 +320,9 @@ class _Product:
                     waiting.append(longer)
             if len(seen) > _MOST_SETS:
                 return None
-        found = {empty}
-        for read in seen:
-            reached = frozenset(self.after[q][variable].target for q in read if variable in self.after[q])
-            found |= {one | reached for one in found}
-            if len(found) > _MOST_SETS:
-                return None
-        return found
+        following = {q: edges[variable].target for q, edges in enumerate(self.after) if variable in edges}
+        reached = {frozenset(following[q] for q in read if q in following) for read in seen}
+        return _unions(states for states in reached if states.isdisjoint(deadly))
 
     def _followed(self, edge: Edge, variable: int, shadows: _Shadows) -> _Shadows | None:
         """Returns the shadows after an edge; None where one of them covers what the edge leads to."""

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.ir.accumulators import EXACT_NUMBERS
 from cetdsl.ir.indexes import SCAN, index_of, lower_guards, with_orders
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.operators import Propagate
@@ -44,7 +45,8 @@ def plan_sharing(
 
     The queries are the rewritten ones of one pass, by name, so their keys are equal. The plans are those of each query
     by itself. Queries whose counts are exact, as those of the sides of an AND are in any number form, share with one
-    another alone: passes over their residues would carry the others along.
+    another alone, and with those of which nobody asks how many trends there are: passes over their residues would carry
+    the others along.
     """
     refused = {name: why_not_in_bursts(plan.spec.query) for name, plan in plans.items()}
     slow = {
@@ -54,7 +56,7 @@ def plan_sharing(
     candidates: dict[Hashable, dict[str, Repeat]] = {}
     for name, resolved in queries.items():
         for offer, repeat in _offers(resolved, plans[name]) if refused[name] is None else ():
-            candidates.setdefault((plans[name].spec.answer.exact, offer), {})[name] = repeat
+            candidates.setdefault((_is_of_exact(plans[name]), offer), {})[name] = repeat
     alone = "no other query with its partition columns has its Kleene pattern"
     reasons: dict[str, str | None] = {name: reason or alone for name, reason in refused.items()}
     ours = mode in ("dynamic", "static")
@@ -84,6 +86,12 @@ def plan_sharing(
         in_bursts = reason is not None and refused[name] is None and not (ours and slow[name] is None)
         propagation[name] = Propagation(reason, in_bursts, slow[name])
     return tuple(sets), abreast, propagation
+
+
+def _is_of_exact(plan: Propagate) -> bool:
+    """Whether a query is propagated with those whose counts are exact."""
+    answer = plan.spec.answer
+    return answer.exact or answer.number in EXACT_NUMBERS
 
 
 #: What keeps a query alone that could walk with others.
@@ -130,7 +138,7 @@ class _Walking:
     ) -> None:
         self._plans, self._slow, self._reasons = plans, slow, reasons
         self._types = {
-            name: {(plans[name].spec.answer.exact, kind): variable for kind, variable in repeated.items()}
+            name: {(_is_of_exact(plans[name]), kind): variable for kind, variable in repeated.items()}
             for name, repeated in ((name, _repeated_types(resolved)) for name, resolved in queries.items())
         }
 

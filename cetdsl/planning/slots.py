@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 import attrs
 
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, negations_of, separate, shape
+from cetdsl.analysis.guards import may_fail
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.compiled import CodeColumn
+from cetdsl.ir.schema import Schema
 from cetdsl.ir.slots import ANY_KIND, UNBOUNDED, Compared, Demands, Fit, Gap
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.pattern.expressions import (
@@ -45,6 +47,7 @@ class Numbers:
     """
 
     type_column: str | None
+    schema: Schema
     kinds: dict[str, int] = attrs.field(factory=dict)
     tests: dict[Expr, int] = attrs.field(factory=dict)
     codes: dict[CodeColumn, int] = attrs.field(factory=dict)
@@ -56,8 +59,13 @@ class Numbers:
         text = next((text for part in others if (text := self._type_of(part)) is not None), None)
         others = [part for part in others if text is None or self._type_of(part) != text]
         kind = ANY_KIND if text is None else _number(self.kinds, text)
-        tests = (_number(self.tests, conjunction(_once(others))),) if others else ()
+        tests = (_number(self.tests, conjunction(self._once(others))),) if others else ()
         return Fit(kind, tests, _number(self.variables, variable))
+
+    def _once(self, parts: Iterable[Expr]) -> list[Expr]:
+        """Returns each condition once, in the same order for all queries, unless one may guard another from values."""
+        once = list(dict.fromkeys(parts))
+        return once if any(may_fail(part, self.schema) for part in once) else sorted(once, key=repr)
 
     def _type_of(self, part: Expr) -> str | None:
         """Returns the text that a condition requires of the type column; None if it requires none."""
@@ -162,6 +170,12 @@ class _Reader:
         self._sort_predicates()
         related = {name for one in (*self.pairwise, *self.adjacent) for name in variables(one)}
         self._related = frozenset(related)
+        self._conditions = {event.variable: self._condition(event) for event in events(self.pattern)}
+
+    def _condition(self, event: Event) -> Expr | None:
+        """Returns what holds of every event that a variable is bound to; None: nothing is asked of it."""
+        parts = [*([] if event.condition is None else [event.condition]), *self.local.get(event.variable, ())]
+        return conjunction(parts) if parts else None
 
     def _sort_predicates(self) -> None:
         """The predicates on single events, also of negated ones, and those that relate two."""
@@ -301,8 +315,8 @@ class _Reader:
                 yield self._compared(found.op, found.left, found.right, later, earlier)
 
     def _compared(self, op: str, left: Expr, right: Expr, slot: int, other: int) -> Compared:
-        columns = (_number(self.numbers.codes, c) for c in comparison_columns(left, right, self.resolved.schema))
-        first, second = columns
+        columns = comparison_columns(left, right, self.resolved.schema, self._conditions)
+        first, second = (_number(self.numbers.codes, column) for column in columns)
         if slot < other:
             return Compared(op, slot, first, other, second)
         return Compared(MIRRORED[op], other, second, slot, first)
@@ -334,10 +348,6 @@ def _are_neighbours(branch: _Branch, earlier: int, later: int) -> bool:
     if outside and (earlier, later) in branch.before:
         return True
     raise NotInSlots("a predicate relates neighbours whose order is open")
-
-
-def _once(parts: Iterable[Expr]) -> list[Expr]:
-    return sorted(dict.fromkeys(parts), key=repr)
 
 
 def _number(numbers: dict[_T, int], thing: _T) -> int:

@@ -7,10 +7,11 @@ windows that hold it. On a stream queries of a pass have the same windows, which
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 
 import attrs
 
+from cetdsl.analysis.guards import may_fail
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
@@ -31,7 +32,7 @@ from cetdsl.ir.slots import ANY_KIND, Fit, Walked
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
-from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal, conjuncts, joined, strip
+from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Guarded, Literal, conjuncts, joined, strip
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
 from cetdsl.planning.detection import Detection
@@ -113,7 +114,7 @@ class _Pass:
 
     def __init__(self, source: Source, type_column: str | None, by_joins: bool) -> None:
         self.source, self.by_joins = source, by_joins
-        self.numbers = Numbers(type_column)
+        self.numbers = Numbers(type_column, source.schema)
         self.found: dict[str, tuple[Alternative, ...]] = {}
         #: The queries whose trends are listed depth first, and why slots cannot say what they look for.
         self.compiled: dict[str, Compiled] = {}
@@ -170,6 +171,7 @@ class _Pass:
             partitions=(),
             asked_partitions=(),
             windowing=windowing,
+            asked_windowings=tuple(dict.fromkeys(source.windowing for source in self.sources.values())),
         )
         compiled = Compiled(
             Automaton((), (), (), (), ()),
@@ -198,7 +200,7 @@ class _Pass:
             tuple(Listed(name, its.shown_keys, bool(its.window)) for name, its in self.sources.items()),
             numbers.type_column if numbers.kinds else None,
             tuple(numbers.kinds),
-            tuple(numbers.tests),
+            self._tests(fits),
             tuple(numbers.variables),
             columns,
             limit,
@@ -212,11 +214,28 @@ class _Pass:
         if not all(fit.tests for fit in others):
             return None
         parts = [tests[number] for number in dict.fromkeys(test for fit in others for test in fit.tests)]
-        kinds = list(map(Literal, self.numbers.kinds))
-        if kinds:
-            column = Attribute(None, self.numbers.type_column or "")
-            parts.append(Binary("=", column, kinds[0]) if len(kinds) == 1 else Call("in", (column, *kinds)))
+        if self.numbers.kinds:
+            parts.append(self._is_of(self.numbers.kinds.values()))
         return joined("or", parts)
+
+    def _tests(self, fits: list[Fit]) -> tuple[Expr, ...]:
+        """Returns the tests; one that may fail is made of no event but those of the kinds that it is asked of."""
+        kinds: dict[int, set[int]] = {}
+        for fit in fits:
+            for number in fit.tests:
+                kinds.setdefault(number, set()).add(fit.kind)
+        return tuple(
+            Guarded(self._is_of(kinds[number]), test)
+            if may_fail(test, self.numbers.schema) and ANY_KIND not in kinds[number]
+            else test
+            for test, number in self.numbers.tests.items()
+        )
+
+    def _is_of(self, kinds: Collection[int]) -> Expr:
+        """Returns the condition that an event is of one of some kinds."""
+        column = Attribute(None, self.numbers.type_column or "")
+        texts = [Literal(text) for text, number in self.numbers.kinds.items() if number in kinds]
+        return Binary("=", column, texts[0]) if len(texts) == 1 else Call("in", (column, *texts))
 
 
 def _walkable(resolved: ResolvedQuery, reason: NotInSlots) -> Compiled:

@@ -14,7 +14,6 @@ from typing import TypeVar
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.ir.accumulators import EXACT_NUMBERS
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, ListColumn
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
@@ -60,12 +59,14 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
     """Plans a workload of rewritten queries by name, each with its RETURN list."""
     together: dict[str, _Asked] = {}
     alone: list[AnsweredAlone] = []
+    taken = set(queries)
     for name, resolved in queries.items():
         aggregates = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
         decision = plan_aggregate(resolved, aggregates, number, _STRATEGIES)
         policy = resolved.query.matching
         if decision.strategy == strategy_name(kernel) and policy == ANY:
-            together[name] = _asked(name, decision.plan, queries)
+            together[name] = _asked(name, decision.plan, queries, taken)
+            taken.update(one.name for one in together[name].propagated)
             continue
         alone_by = f"what may follow an event by MATCHING {policy.upper()} is a matter of its own query"
         reason = dict(decision.declined).get(strategy_name(kernel), alone_by)
@@ -89,15 +90,15 @@ def _read_by(asked: _Asked) -> Hashable:
     return read_together(plans[0].source), windowing
 
 
-def names_of_sides(name: str, queries: Collection[str]) -> tuple[str, str, str]:
-    """Returns what the sides of an AND are called, and the trends of both; no query has such a name.
+def names_of_sides(name: str, taken: Collection[str]) -> tuple[str, str, str]:
+    """Returns what the sides of an AND are called, and the trends of both: names that are not taken.
 
     Examples
     --------
     >>> names_of_sides("q", {"q", "left side of q"})
     ("left side of q'", "right side of q'", "both sides of q'")
     """
-    while not {f"{side} of {name}" for side in _SIDES}.isdisjoint(queries):
+    while not {f"{side} of {name}" for side in _SIDES}.isdisjoint(taken):
         name += "'"
     left, right, both = (f"{side} of {name}" for side in _SIDES)
     return left, right, both
@@ -124,15 +125,13 @@ class _Asked:
     pairs: PairCounts | None = None
 
 
-def _asked(name: str, plan: Operator, queries: Mapping[str, ResolvedQuery]) -> _Asked:
-    """Takes apart what the kernel's strategy plans for a query."""
+def _asked(name: str, plan: Operator, queries: Mapping[str, ResolvedQuery], taken: Collection[str]) -> _Asked:
+    """Takes apart what the kernel's strategy plans for a query; names its sides by names that are not taken."""
     plan = _below_merges(plan)
     if not isinstance(plan, PairCounts):
         assert isinstance(plan, Propagate), plan
-        # Queries share trends only if these are counted alike, those of which nobody asks how many there are, too.
-        spec = plan.spec.with_answer(exact=plan.spec.answer.number in EXACT_NUMBERS)
-        return _Asked(name, (_Propagated(name, attrs.evolve(plan, spec=spec), queries[name]),))
-    sides = zip(names_of_sides(name, queries), _below_merges(plan.child).children, queries_of_sides(queries[name]))
+        return _Asked(name, (_Propagated(name, plan, queries[name]),))
+    sides = zip(names_of_sides(name, taken), _below_merges(plan.child).children, queries_of_sides(queries[name]))
     propagated = []
     for side, part, resolved in sides:
         below = _below_merges(part)
@@ -194,7 +193,14 @@ class _Pass:
         windowing = common_windowing([plan.source.windowing for plan in plans], first.is_stream)
         merge = any(self._is_merged(asked) for asked in self.asked)
         sets, abreast, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
-        source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
+        source = attrs.evolve(
+            first,
+            groups=first.keys,
+            partitions=(),
+            asked_partitions=(),
+            windowing=windowing,
+            asked_windowings=tuple(dict.fromkeys(plan.source.windowing for plan in plans)),
+        )
         members = tuple(member for asked in self.asked for member in self._members(asked, source, merge, propagation))
         variables = tuple((f"v{number}", condition) for (condition, _), number in self.variables.items())
         no_automaton, no_machine = Automaton((), (), (), (), ()), Machine((), (), (), ())

@@ -83,7 +83,7 @@ def all_rules() -> tuple[Rule, ...]:
 def rewrite(resolved: ResolvedQuery) -> tuple[ResolvedQuery, Trace]:
     """The query in the forms that the planner reads, and how it got there.
 
-    UnsupportedQuery is raised if, by MATCHING NEXT, a predicate that relates events which are no neighbours is left.
+    UnsupportedQuery is raised if, by MATCHING NEXT, a predicate that relates events which may be no neighbours is left.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def _refuse_undecided(query: Query) -> None:
     for predicate in query.where:
         if shape(predicate) is PredicateClass.PAIRWISE and not negations_of(predicate, query.pattern):
             raise UnsupportedQuery(
-                f"{quote(predicate)} by MATCHING NEXT: it relates events that are no neighbours, so that the last "
+                f"{quote(predicate)} by MATCHING NEXT: it relates events that may be no neighbours, so that the last "
                 "event of a trend does not tell what may be bound next",
                 hint="relate neighbours, as in NEXT(b).x > b.x, partition by a column that is to be equal, or use "
                 "MATCHING ANY or STRICT",

@@ -15,10 +15,13 @@ from cetdsl.rows.references import ExpressionReader, navigated, quoted
 from cetdsl.rows.resolved import Expression, Value, column
 from cetdsl.rows.scope import Scope
 from cetdsl.rows.tokens import Token
-from cetdsl.rows.words import LOGICAL, PHYSICAL
+from cetdsl.rows.words import COMPARED, LOGICAL, PHYSICAL
 
-#: Comparisons by their spellings, and predicates that are left to Spark.
-_COMPARED = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<=>": "<=>"}
+#: Operators of two operands, from those that bind least.
+_BINARY = (("|",), ("^",), ("&",), ("<<", ">>", ">>>"), ("+", "-", "||"), ("*", "/", "%", "DIV"))
+#: What an operand may follow, so that + and - are signs there.
+_BEFORE_SIGN = frozenset(("~", *(operator for operators in _BINARY for operator in operators)))
+#: Predicates that are left to Spark.
 _OPAQUE = ("LIKE", "ILIKE", "RLIKE", "REGEXP")
 
 
@@ -206,16 +209,14 @@ class ConditionReader(ExpressionReader):
                 return _joined(word, tuple(self._tree(*part) for part in parts), span)
         if self._upper(begin) in ("NOT", "!"):
             return Operation("NOT", (self._tree(begin + 1, end),), span)
-        depths = list(self._outermost(begin, end))
-        return (
-            self._predicate(depths, begin, end, span)
-            or self._binary(depths, begin, end, span, ("+", "-", "||", "&", "|", "^"))
-            or self._binary(depths, begin, end, span, ("*", "/", "%", "DIV"))
-            or self._unary(begin, end, span)
-        )
+        places = list(self._outermost(begin, end))
+        tree = self._predicate(places, begin, end, span)
+        for operators in _BINARY:
+            tree = tree or self._binary(places, begin, end, span, operators)
+        return tree or self._unary(begin, end, span)
 
     def _predicate(self, places: Sequence[int], begin: int, end: int, span: tuple[int, int]) -> Tree | None:
-        found = [place for place in places if self._upper(place) in ("IS", "IN", "BETWEEN", *_COMPARED, *_OPAQUE)]
+        found = [place for place in places if self._upper(place) in ("IS", "IN", "BETWEEN", *COMPARED, *_OPAQUE)]
         if not found:
             return None
         place = found[-1]
@@ -223,8 +224,8 @@ class ConditionReader(ExpressionReader):
         negated = self._upper(place - 1) == "NOT"
         left = (begin, place - negated)
         tree: Tree | None = None
-        if word in _COMPARED:
-            return Operation(_COMPARED[word], (self._tree(*left), self._tree(place + 1, end)), span)
+        if word in COMPARED:
+            return Operation(COMPARED[word], (self._tree(*left), self._tree(place + 1, end)), span)
         if word == "IS":
             negated = self._upper(place + 1) == "NOT"
             if self._upper(place + 1 + negated) == "NULL" and place + 2 + negated == end:
@@ -253,10 +254,9 @@ class ConditionReader(ExpressionReader):
         self, places: Sequence[int], begin: int, end: int, span: tuple[int, int], operators: Sequence[str]
     ) -> Tree | None:
         """The last operator of some, as they are applied from left to right; a sign is none."""
-        signs = ("+", "-", "*", "/", "%", "||", "&", "|", "^", "DIV", "~")
         for place in reversed(places):
             word = self._upper(place)
-            if word in operators and place > begin and self._upper(place - 1) not in signs:
+            if word in operators and place > begin and self._upper(place - 1) not in _BEFORE_SIGN:
                 if word not in ARITHMETIC:
                     self._refuse(f"brings several rows together by {word}", self.tokens[place].span)
                 return Operation(word, (self._tree(begin, place), self._tree(place + 1, end)), span)

@@ -7,6 +7,7 @@ knows some.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NoReturn
@@ -15,13 +16,20 @@ import attrs
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.rows.tokens import Kind, Token, tokens_of
+from cetdsl.rows.words import COMPARED
 
 _ROUTE = "write it with cetdsl's own cet.sql(...) or df.match_recognize(...), where Spark evaluates expressions"
-_COMPARED = {"==": "=", "!=": "<>", **{sign: sign for sign in ("=", "<>", "<", "<=", ">", ">=", "<=>")}}
 #: The signs of sums and of products.
 _SUMS, _PRODUCTS = ("+", "-", "||"), ("*", "/", "%")
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b"}
+_ESCAPES = {
+    quote: re.compile(
+        rf"\\(?:u([0-9a-fA-F]{{4}})|U([0-9a-fA-F]{{8}})|([01][0-7]{{2}})|(.))|{quote}({quote})", re.DOTALL
+    )
+    for quote in "'\""
+}
+#: What stands for a letter behind a backslash; LIKE knows % and _ there.
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 @attrs.frozen
@@ -132,9 +140,9 @@ class _Reader:
         found = self._sum()
         while True:
             word = self._upper()
-            if word in _COMPARED:
+            if word in COMPARED:
                 self._place += 1
-                found = Call(_COMPARED[word], (found, self._sum()))
+                found = Call(COMPARED[word], (found, self._sum()))
             elif word == "IS":
                 self._place += 1
                 negated = self._takes("NOT")
@@ -187,6 +195,9 @@ class _Reader:
 
     def _signed(self) -> Node:
         if self._takes("-"):
+            if self._place < len(self._tokens) and self._tokens[self._place].kind is Kind.NUMBER:
+                self._place += 1
+                return _number(self._tokens[self._place - 1].text, -1)
             return Call("NEGATIVE", (self._signed(),))
         if self._takes("+"):
             return self._signed()
@@ -205,7 +216,7 @@ class _Reader:
         if token.kind is Kind.NUMBER:
             return _number(token.text)
         if token.kind is Kind.STRING:
-            return Constant(_text(token.text), "string")
+            return Constant(self._texts(_text(token.text)), "string")
         if token.kind is Kind.QUOTED:
             return Column(token.name)
         if word in ("TRUE", "FALSE", "NULL"):
@@ -221,6 +232,13 @@ class _Reader:
             self._place += 1
             return Call(word, self._list())
         _refuse(token.text)
+
+    def _texts(self, found: str) -> str:
+        """A text together with those behind it, which SQL reads as one."""
+        while self._place < len(self._tokens) and self._tokens[self._place].kind is Kind.STRING:
+            found += _text(self._tokens[self._place].text)
+            self._place += 1
+        return found
 
     def _list(self) -> tuple[Node, ...]:
         """Arguments up to the parenthesis that closes them."""
@@ -267,15 +285,17 @@ def _not(node: Node, negated: bool) -> Node:
     return Call("NOT", (node,)) if negated else node
 
 
-def _number(text: str) -> Constant:
+def _number(text: str, sign: int = 1) -> Constant:
+    """Returns a number with its sign, without which the least BIGINT would not be one."""
     suffix = text[-1].upper()
-    if suffix == "L":
-        return Constant(int(text[:-1]), "bigint")
-    if suffix in "SYF" or text.upper().endswith("BD"):
+    digits = text[:-1] if suffix == "L" else text
+    whole = sign * int(digits) if digits.isdecimal() else 0
+    if suffix in "SYF" or text.upper().endswith("BD") or not -(2**63) <= whole < 2**63:
         _refuse(f"the number {text}")
-    if text.isdecimal():
-        return Constant(int(text), "int" if int(text) < 2**31 else "bigint")
-    return Constant(float(text[:-1] if suffix == "D" else text), "double")
+    if digits.isdecimal():
+        is_int = suffix != "L" and -(2**31) <= whole < 2**31
+        return Constant(whole, "int" if is_int else "bigint")
+    return Constant(sign * float(text[:-1] if suffix == "D" else text), "double")
 
 
 def _text(token: str) -> str:
@@ -284,14 +304,17 @@ def _text(token: str) -> str:
         return token[2:-1]
     if token[0] in "xX":
         _refuse(f"the constant {token}")
-    parts, inside, place = list[str](), token[1:-1], 0
-    while place < len(inside):
-        if inside[place] == "\\" and place + 1 < len(inside):
-            # LIKE knows % and _ behind a backslash.
-            escaped = inside[place + 1]
-            parts.append(inside[place : place + 2] if escaped in "%_" else _ESCAPED.get(escaped, escaped))
-            place += 2
-        else:
-            parts.append(inside[place])
-            place += 1
-    return "".join(parts)
+    return _ESCAPES[token[0]].sub(_unescaped, token[1:-1])
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """Returns the character that Spark's parser reads in place of a backslash and what follows it, or of two quotes."""
+    short, long, octal, letter, quote = escape.groups()
+    if quote:
+        return str(quote)
+    if letter:
+        return _ESCAPED.get(letter, letter)
+    code = int(octal, 8) if octal else int(short or long, 16)
+    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+        _refuse(f"{escape.group()}, which is no character by itself,")
+    return chr(code)

@@ -32,14 +32,15 @@ class FoundClause:
         What stands in the parentheses of the clause.
     end : int
         Where the clause ends.
-    scopes : tuple of tuple of tuple of int
-        The named queries, ``name AS (...)``, that the table may refer to: those of each WITH, the outermost first.
+    scopes : tuple of tuple of int
+        From where to where the named queries stand that the table may refer to, as ``RECURSIVE name AS (...), ...``:
+        those of each WITH, the outermost first.
     """
 
     table: tuple[int, int]
     body: tuple[int, int]
     end: int
-    scopes: tuple[tuple[tuple[int, int], ...], ...]
+    scopes: tuple[tuple[int, int], ...]
 
 
 def clauses_of(text: str) -> list[FoundClause]:
@@ -175,36 +176,46 @@ class _Query:
                 return None
         return None
 
-    def _scopes(self, place: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-        scopes = []
-        around = self._around[place]
-        while True:
-            named = self._named_before(around, place)
-            if named:
-                scopes.append(named)
-            if around < 0:
-                return tuple(scopes[::-1])
+    def _scopes(self, place: int) -> tuple[tuple[int, int], ...]:
+        scopes, around = list[tuple[int, int]](), place
+        while around >= 0:
             around = self._around[around]
+            scopes[:0] = self._named_before(around, place)
+        return tuple(scopes)
 
-    def _named_before(self, around: int, place: int) -> tuple[tuple[int, int], ...]:
-        """The named queries of a WITH right behind a bracket that end before a place."""
-        at = around + 1
-        if self._upper(at) != "WITH":
-            return ()
-        at += 1 + (self._upper(at + 1) == "RECURSIVE")
-        named = []
-        while at < place:
-            begin = at
-            while at < place and self._upper(at) != "AS":
-                at = self._closing.get(at, at) + 1
-            closing = self._closing.get(at + 1)
-            if closing is None or closing >= place:
+    def _named_before(self, around: int, place: int) -> Iterator[tuple[int, int]]:
+        """The named queries that end before a place, of each WITH that a bracket or a statement has before its query.
+
+        ``WITH a AS (...) INSERT INTO t WITH b AS (...) SELECT ...`` has two.
+        """
+        for at in range(around + 1, place):
+            if self._around[at] == around and self._upper(at) == "WITH":
+                end = self._end_of_named(at + 1, place)
+                if end is not None:
+                    yield self._tokens[at + 1].start, end
+            elif self._around[at] == around and self._upper(at) in ("SELECT", "FROM"):
                 break
-            named.append((self._tokens[begin].start, self._tokens[closing].end))
+
+    def _end_of_named(self, first: int, place: int) -> int | None:
+        """Where the last of the named queries behind a WITH ends that ends before a place."""
+        name = first + (self._upper(first) == "RECURSIVE" and self._upper(first + 1) != "AS")
+        end = None
+        while (closing := self._closing_of_named(name)) is not None and closing < place:
+            end = self._tokens[closing].end
             if self._upper(closing + 1) != ",":
                 break
-            at = closing + 2
-        return tuple(named)
+            name = closing + 2
+        return end
+
+    def _closing_of_named(self, name: int) -> int | None:
+        """The place where ``name (columns) MAX RECURSION LEVEL n AS (...)`` ends; None if there is no such query."""
+        at = name + 1
+        columns = self._closing.get(at)
+        if columns is not None and self._upper(columns + 1) in ("MAX", "AS", "("):
+            at = columns + 1
+        at += 4 * (self._upper(at) == "MAX")
+        at += self._upper(at) == "AS"
+        return self._closing.get(at)
 
     def _upper(self, place: int) -> str:
         return self._tokens[place].upper if place < len(self._tokens) else ""
@@ -215,5 +226,5 @@ def table_query(pieces: Pieces, found: FoundClause) -> str:
     query = f"SELECT * FROM {pieces.text(*found.table)}"
     for scope in reversed(found.scopes):
         inner = query if scope is found.scopes[-1] else f"SELECT * FROM ({query})"
-        query = f"WITH {', '.join(pieces.text(*named) for named in scope)} {inner}"
+        query = f"WITH {pieces.text(*scope)} {inner}"
     return query

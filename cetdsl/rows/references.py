@@ -53,7 +53,8 @@ class ExpressionReader:
     def __init__(self, scope: Scope, tokens: Sequence[Token]) -> None:
         self.scope, self.tokens = scope, tokens
         self.unknown: list[Token] = []
-        self._shadowed: list[tuple[int, str]] = []
+        # The parameters of lambda functions: from which place to which one they are known, and their names.
+        self._parameters: set[tuple[int, int, str]] = set()
 
     def expression(self) -> Expression:
         """The whole expression."""
@@ -93,14 +94,18 @@ class ExpressionReader:
         if word == "(" and behind in ("SELECT", "WITH"):
             closing = self._closing(place + 1, end)
             return " ".join(token.text for token in self.tokens[place : closing + 1]), closing + 1
-        if not token.is_name or self._upper(place - 1) == ".":
+        if not token.is_name or self._upper(place - 1) in (".", "AS") or behind == "=>":
+            # A field, its name or type, or an argument by its name.
             return token.text, place + 1
         if token.kind is Kind.WORD and word in ("RUNNING", "FINAL") and self._upper(place + 1) in NAVIGATION:
             return self.call(place)
-        if token.kind is Kind.WORD and behind == "(":
-            if word in NAVIGATION:
-                return self.call(place)
-            self._refuse_function(token)
+        if token.kind is Kind.WORD and behind == "(" and word in NAVIGATION:
+            return self.call(place)
+        called = self._called(place, end)
+        if called is not None:
+            self._refuse_function(self.tokens[called])
+            return " ".join(each.text for each in self.tokens[place : called + 1]), called + 1
+        if self._is_parameter(place, end):
             return token.text, place + 1
         name = Name(token.name, token.span)
         if behind == "." and place + 2 < end and token.name.lower() in self.scope.groups:
@@ -110,7 +115,7 @@ class ExpressionReader:
                 last = self.tokens[place + 2]
                 number = self.scope.column_number(Name(last.name, last.span))
                 return self.reference(name, number, (token.start, last.end)), place + 3
-        if self._is_syntax(place, end) or self._is_shadowed(place, end):
+        if self._is_syntax(place, end):
             return token.text, place + 1
         column_number = self.scope.find_column(token.name, token.span)
         if column_number is not None:
@@ -121,6 +126,12 @@ class ExpressionReader:
             self.scope.column_number(name)
         self.unknown.append(token)
         return token.text, place + 1
+
+    def _called(self, place: int, end: int) -> int | None:
+        """The place of the last word of a function's name, ``system.builtin.abs(x)``; None if no call begins there."""
+        while self._upper(place + 1) == "." and place + 2 < end and self.tokens[place + 2].is_name:
+            place += 2
+        return place if place + 1 < end and self._upper(place + 1) == "(" else None
 
     def _refuse_function(self, token: Token) -> None:
         """Raises if a function that is called gives more or less than one value for each match."""
@@ -140,7 +151,7 @@ class ExpressionReader:
             return True
         if word in TYPED and place + 1 < end and self.tokens[place + 1].kind is Kind.STRING:
             return True
-        if word in UNITS and (self._in_interval(place) or self._is_first_argument(place, TAKE_UNIT)):
+        if word in UNITS and (self._in_interval(place) or self._is_unit_of_call(place)):
             return True
         if self._is_first_argument(place, {"EXTRACT"}) or self._upper(place - 1) in ("::", "COLLATE"):
             return True
@@ -153,11 +164,18 @@ class ExpressionReader:
             token = self.tokens[place]
             if token.upper == "INTERVAL":
                 return True
-            literal = token.kind in (Kind.NUMBER, Kind.STRING) or token.upper in ("-", "+", "TO")
-            if not literal and token.upper not in UNITS:
+            is_sign = token.upper in ("-", "+") and self._is_literal(place + 1)
+            if not (is_sign or self._is_literal(place) or token.upper == "TO" or token.upper in UNITS):
                 return False
             place -= 1
         return False
+
+    def _is_literal(self, place: int) -> bool:
+        return self.tokens[place].kind in (Kind.NUMBER, Kind.STRING)
+
+    def _is_unit_of_call(self, place: int) -> bool:
+        """Whether a word is the unit of a call: ``date_add(day, 1, x)``, but not ``date_add(day, 1)``."""
+        return self._is_first_argument(place, TAKE_UNIT) and len(self._arguments(place - 2)[0]) == 3
 
     def _is_first_argument(self, place: int, functions: set[str]) -> bool:
         return self._upper(place - 1) == "(" and self._upper(place - 2) in functions
@@ -172,33 +190,35 @@ class ExpressionReader:
             elif word == "(" and depth:
                 depth -= 1
             elif word == "(":
-                if self._upper(before - 1) in TAKE_TYPE:
-                    return seen_as
-                if not seen_as and self._upper(before - 1) in ("", ",", "("):
-                    return False
+                return seen_as and self._upper(before - 1) in TAKE_TYPE
             elif word == "AS" and not depth:
                 seen_as = True
         return False
 
-    def _is_shadowed(self, place: int, end: int) -> bool:
-        """Whether a word is a parameter of a lambda function: where it is declared, or behind that."""
+    def _is_parameter(self, place: int, end: int) -> bool:
+        """Whether a word is a parameter of a lambda function: where that is declared, or used in its body."""
         name = self.tokens[place].name.lower()
-        self._shadowed = [(until, known) for until, known in self._shadowed if place < until]
-        if any(known == name for _, known in self._shadowed):
+        if any(begin <= place < until and known == name for begin, until, known in self._parameters):
             return True
-        arrow = place + 1
-        if self._upper(place - 1) in ("(", ","):
-            # x -> ..., or (x, y) -> ...
-            while arrow + 1 < end and self._upper(arrow) == "," and self.tokens[arrow + 1].is_name:
-                arrow += 2
-            arrow += self._upper(arrow) == ")" and self._upper(arrow + 1) == "->"
-        if self._upper(arrow) != "->":
+        arrow = self._arrow(place, end)
+        if arrow is None:
             return False
-        self._shadowed.append((self._closing(arrow, end), name))
+        self._parameters.add((place, self._closing(arrow, end, ","), name))
         return True
 
-    def _closing(self, place: int, end: int) -> int:
-        """The place of the bracket that closes the one around a place."""
+    def _arrow(self, place: int, end: int) -> int | None:
+        """The place of the arrow that a word declares a parameter of: ``x -> ...`` or ``(x, y) -> ...``."""
+        behind = place + 1
+        if self._upper(behind) == "->":
+            return behind
+        if self._upper(place - 1) not in ("(", ","):
+            return None
+        while behind + 1 < end and self._upper(behind) == "," and self.tokens[behind + 1].is_name:
+            behind += 2
+        return behind + 1 if self._upper(behind) == ")" and self._upper(behind + 1) == "->" else None
+
+    def _closing(self, place: int, end: int, *separators: str) -> int:
+        """The place of the bracket that closes the one around a place, or of a separator in it that comes first."""
         depth = 0
         for after in range(place, end):
             word = self._upper(after)
@@ -208,6 +228,8 @@ class ExpressionReader:
                 depth -= 1
                 if depth < 0:
                     return after
+            elif not depth and word in separators:
+                return after
         return end
 
     # -- calls ---------------------------------------------------------------------------------------------------------
@@ -219,14 +241,12 @@ class ExpressionReader:
             self._fail(f"{self.tokens[name].text}( does not end", "close it with )", self.tokens[name], ParseError)
         if begin == closing:
             return [], closing + 1
-        found, depth = list[tuple[int, int]](), 0
-        for place in range(begin, closing):
-            word = self._upper(place)
-            depth += (word in ("(", "[")) - (word in (")", "]"))
-            if word == "," and not depth:
-                found.append((begin, place))
-                begin = place + 1
-        return [*found, (begin, closing)], closing + 1
+        found = list[tuple[int, int]]()
+        while begin <= closing:
+            stop = self._closing(begin, closing, ",")
+            found.append((begin, stop))
+            begin = stop + 1
+        return found, closing + 1
 
     def _offset(self, name: int, arguments: Sequence[tuple[int, int]], default: int) -> int:
         """The second argument of a navigation."""

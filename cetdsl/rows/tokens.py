@@ -55,11 +55,11 @@ class Token:
 _BLANK = re.compile(r"(?:\s+|--[^\n\r]*)+")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _TOKEN = re.compile(
-    r"""(?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]?'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+    r"""(?P<string>[rR]'[^']*'|[rR]"[^"]*"|[xX]'[^']*'|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")"""
     r"|(?P<quoted>`(?:[^`]|``)+`)"
     r"|(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LSYFDlsyfd])?(?!\w))"
     r"|(?P<word>\w+)"
-    r"|(?P<symbol><=>|<=|>=|<>|!=|==|\|\||->|=>|::|\{-|-\}|[^\s'\"`])",
+    r"|(?P<symbol><=>|<=|>=|<>|!=|==|!<|!>|<<|>>>|>>|\|\||->|=>|::|\{-|-\}|[^\s'\"`])",
     re.DOTALL,
 )
 _KINDS = {"string": Kind.STRING, "quoted": Kind.QUOTED, "number": Kind.NUMBER, "word": Kind.WORD, "symbol": Kind.SYMBOL}

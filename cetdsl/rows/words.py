@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from cetdsl.ir.rows import GREATEST, LEAST, LIST, SUM
 
+#: Comparisons by their spellings.
+COMPARED = {sign: sign for sign in ("=", "<>", "<", "<=", ">", ">=", "<=>")}
+COMPARED |= {"==": "=", "!=": "<>", "!<": ">=", "!>": "<="}
 PHYSICAL = {"PREV": "lag", "NEXT": "lead"}
 LOGICAL = {"FIRST", "LAST"}
 #: Beside these and COUNT, an average, which is a sum and a count.
@@ -42,5 +45,6 @@ UNITS = frozenset(
     for ending in ("", "S")
 )
 TYPED = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME", "X"}
-TAKE_UNIT = {"EXTRACT", "TIMESTAMPDIFF", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "DATEADD", "DATE_ADD"}
+#: What takes a unit in place of the first of three arguments.
+TAKE_UNIT = {"TIMESTAMPDIFF", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "DATEADD", "DATE_ADD"}
 TAKE_TYPE = {"CAST", "TRY_CAST"}

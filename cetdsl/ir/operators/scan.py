@@ -94,7 +94,8 @@ def waits(source: Source) -> str:
         return "for no event but the last one of a trend"
     watermark = _watermark(source)
     if windowing.kind == SPAN and not has_windows(windowing):
-        least, most = (amount_of_time(source, amount) for amount in (windowing.length, 2 * windowing.length))
+        amounts = windowing.length, windowing.length + windowing.cut
+        least, most = (amount_of_time(source, amount) for amount in amounts)
         return f"for {watermark} to be {least} to {most} behind the first event of a trend"
     end = "the end of the window" if windowing.slide <= windowing.length else "the start of the next window"
     if windowing.kind == SPAN:

@@ -24,7 +24,6 @@ from cetdsl.kernels.numbers.scaled import (
     overflow,
     ratio,
     sum_scaled,
-    to_scaled,
 )
 from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.kernels.wire.columns import from_bytes, from_numpy, to_numpy
@@ -221,8 +220,8 @@ def _total(spec: KernelSpec, output: Output, columns: list[_Column], where: Desc
         return _exact_column(output.name, exact, present, spec.answer.number, scale, where)
     if spec.answer.number == "log2":
         return from_numpy(log2_of(scaled) - scale * np.log2(10), present)
-    if scale:
-        scaled = to_scaled(from_scaled(scaled) / 10.0**scale)
+    # The exponent is kept: a sum of last digits may leave the range of doubles where the sum itself does not.
+    scaled = scaled.real / 10.0**scale + scaled.imag * 1j
     return _double_column(output.name, scaled, present, spec.answer.number, where)
 
 

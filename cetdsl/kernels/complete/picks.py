@@ -7,6 +7,7 @@ drops what is beyond the best that it has seen itself.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -26,9 +27,10 @@ from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
 from cetdsl.kernels.vocabulary import Block, Bools, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
-from cetdsl.kernels.wire.columns import from_numpy, ordered_bits, unscaled_integers, validity
+from cetdsl.kernels.wire.columns import bitmap, from_numpy, ordered_bits, unscaled_integers, validity
 
 Numbers = NDArray[Any]
+_FEWER_DIGITS = "cast the column to a decimal of fewer digits, or to double"
 
 
 class _Found(NamedTuple):
@@ -65,7 +67,7 @@ def _pick(
         order = np.argsort(ranks, kind="stable")[: spec.size]
         lowest[:] = [ranks[order]]
         chosen = trends.take(order[order >= known] - known)
-        yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
+        yield from TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
 
     return by_chunks(spec.graph.trends.kernel, batches, chunk_events, answer)
 
@@ -122,12 +124,12 @@ def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: i
     """Finds the heaviest trends of a sorted stream; the heaviest of all tasks are those of the whole.
 
     The columns are keys, the window if sliding, the weight of the trend, and the trend. A sum of whole numbers that
-    does not fit 64 bits is a CountOverflow.
+    does not fit 64 bits is a CountOverflow; of decimals, the zeros that all of them end in do not count.
     """
     graphs = Graphs(spec.graph.trends.kernel)
 
     def find(chunk: Chunk) -> Iterator[_Found]:
-        weights, valid = _weights(chunk)
+        weights, valid, unit = _weights(chunk, spec.variable)
         for part in graphs.parts(chunk):
             graph, windows = part.graph, (part.low, part.high)
             event = part.number[graph.event]
@@ -138,39 +140,71 @@ def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: i
                 # A count is 0 where a sum is NULL.
                 present = present & bound if chunk.values else present
             best = k_best_paths(graph, graphs.variable, *windows, graphs.complete, spec.size, weight, present)
-            yield _Found(placed(best.block, part), _weight_column(chunk, best), _falling(best))
+            yield _Found(placed(best.block, part), _weight_column(chunk, best, unit), _falling(best, unit))
 
     return _pick(spec, batches, chunk_events, find)
 
 
-def _weights(chunk: Chunk) -> tuple[Numbers, Bools]:
-    """Returns the weight of each event, whole (of a decimal's last digit) or a double, and whether it is not NULL."""
+class _Weights(NamedTuple):
+    """The weight of each event, a double or a whole number of last digits, and whether it is not NULL.
+
+    Decimals that may have more digits than 64 bits hold are multiples of a ``unit``; it is None for other weights.
+    """
+
+    number: Numbers
+    valid: Bools
+    unit: int | None = None
+
+
+def _weights(chunk: Chunk, variable: int) -> _Weights:
+    """Returns the weights of the events that a variable may be bound to, of all if it is -1; others weigh nothing."""
     count = len(chunk.events.time)
     if not chunk.values:
-        return np.ones(count, dtype=np.int64), np.ones(count, dtype=np.bool_)
+        return _Weights(np.ones(count, dtype=np.int64), np.ones(count, dtype=np.bool_))
     column = chunk.values[0]
     valid = validity(column.array)
     if not column.is_exact:
-        return column.doubles(), valid
+        return _Weights(column.doubles(), valid)
     whole = unscaled_integers(column.array)
-    if isinstance(whole, list) and max(map(abs, whole), default=0) >= 2**63:
-        raise CountOverflow("a value that trends are ordered by does not fit 64 bits", hint="cast the column to double")
-    return np.asarray(whole, dtype=np.int64), valid
+    if not isinstance(whole, list):
+        return _Weights(whole, valid)
+    # Decimals of many digits often end in zeros, and 64 bits hold what is left without these.
+    if variable >= 0:
+        bound = (chunk.events.mask >> variable & 1).tolist()
+        whole = [value if counts else 0 for value, counts in zip(whole, bound, strict=True)]
+    unit = math.gcd(*whole) or 1
+    if max(map(abs, whole), default=0) // unit >= 2**63:
+        raise CountOverflow(
+            "a value that trends are ordered by does not fit 64 bits, even without the zeros that all values end in",
+            hint=_FEWER_DIGITS,
+        )
+    return _Weights(np.array([value // unit for value in whole], dtype=np.int64), valid, unit)
 
 
-def _weight_column(chunk: Chunk, found: KBest) -> pa.Array:
+def _whole(found: KBest, unit: int | None) -> list[int]:
+    """Returns the weights of trends, which are no doubles, in last digits."""
+    return [value * (unit or 1) for value in found.weight.tolist()]
+
+
+def _weight_column(chunk: Chunk, found: KBest, unit: int | None) -> pa.Array:
     """Returns the weights of trends in the type of their answer: DECIMAL(38) for whole numbers and decimals."""
-    column = from_numpy(found.weight, None if found.present.all() else ~found.present)
+    absent = None if found.present.all() else ~found.present
     if not chunk.values or found.weight.dtype == np.float64:
-        return column
+        return from_numpy(found.weight, absent)
     kind = chunk.values[0].array.type
     scale = kind.scale if pa.types.is_decimal(kind) else 0
-    whole = column.cast(pa.decimal128(38, 0))
-    # The same digits, read with their decimal point.
-    return pa.Array.from_buffers(pa.decimal128(38, scale), len(whole), whole.buffers(), offset=whole.offset)
+    whole = _whole(found, unit)
+    if max(map(abs, whole), default=0) >= 10**38:
+        raise CountOverflow(f"a sum that trends are ordered by does not fit DECIMAL(38, {scale})", hint=_FEWER_DIGITS)
+    digits = b"".join(value.to_bytes(16, "little", signed=True) for value in whole)
+    return pa.Array.from_buffers(pa.decimal128(38, scale), len(whole), [bitmap(absent), pa.py_buffer(digits)])
 
 
-def _falling(found: KBest) -> Numbers:
+def _falling(found: KBest, unit: int | None) -> Numbers:
     """Returns numbers that rise as Spark's falling order has the weights: NaN first, NULL last."""
+    if unit is not None:
+        # Chunks have units of their own, and Python's numbers hold the weights whichever they are.
+        whole = np.array([-value for value in _whole(found, unit)], dtype=object)
+        return np.where(found.present, whole, math.inf)
     bits = ordered_bits(found.weight.astype(np.float64)) if found.weight.dtype == np.float64 else found.weight
     return np.where(found.present, np.invert(bits.astype(np.int64)), np.iinfo(np.int64).max)

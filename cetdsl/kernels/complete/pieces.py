@@ -22,12 +22,13 @@ from cetdsl.errors import GroupTooLarge
 from cetdsl.ir.shares import task_of
 from cetdsl.ir.stages import JoinSpec, PieceSpec
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels._side_by_side import starts
 from cetdsl.kernels.complete.anchors import attribute_vertices
 from cetdsl.kernels.complete.cuts import Scope, find_flow
 from cetdsl.kernels.complete.extract import extract
 from cetdsl.kernels.complete.jobs import Settings
 from cetdsl.kernels.complete.streams import Graphs, Part, naming_the_group, settings_of, shares_of
-from cetdsl.kernels.enumerate.batches import members_of
+from cetdsl.kernels.enumerate.batches import members_of, trends_between
 from cetdsl.kernels.enumerate.blocks import BLOCK
 from cetdsl.kernels.enumerate.trends import TrendRows
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
@@ -35,6 +36,7 @@ from cetdsl.kernels.graph.windows import Rules
 from cetdsl.kernels.vocabulary import Block, Bools, Floats, Graph, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
 from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
+from cetdsl.kernels.wire.portions import RowSizes, take
 
 #: Visits of a piece in the time that it takes to send one of its events to another task, and to write and read it.
 #: About 28 were measured: 2.4 microseconds with two tasks of Spark, and 85 nanoseconds. For 10,000 checks between 1,000
@@ -229,8 +231,11 @@ def piece_stream(spec: PieceSpec, batches: Iterator[pa.RecordBatch], chunk_event
                 cut, found = cut_at(part.graph, anchored), share[0] * _SHARE_PIECES
                 said: Bools = np.zeros(len(part.graph.event), dtype=np.bool_)
                 for block in find_pieces(cut, share):
-                    yield _piece_columns(rows, part, graphs.variable, cut, block, found, said)
-                    found += len(block.slice)
+                    bound = block._replace(event=part.number[part.graph.event[block.event]])
+                    for some in rows.portions(bound):
+                        own = trends_between(block, some)
+                        yield _piece_columns(rows, part, graphs.variable, cut, own, found, said)
+                        found += len(own.slice)
 
     return by_chunks(kernel, batches, chunk_events, pieces)
 
@@ -281,9 +286,10 @@ def join_stream(spec: JoinSpec, batches: Iterator[pa.RecordBatch]) -> Columns:
         begin, role & _BEGINS > 0, role & _ENDS > 0, start, stop, to_numpy(anchors.values).astype(np.int64)
     )
     offsets, bindings = to_numpy(trend.offsets).astype(np.int64), trend.values
-    longest = int(np.diff(offsets).max())
+    longest, sizes = int(np.diff(offsets).max()), RowSizes([bindings])
     for block in join_pieces(pieces, (share, spec.shares), max(BLOCK // longest, 1)):
-        yield [joined_bindings(block, offsets, bindings)]
+        for trends in joined_bindings(block, offsets, bindings, sizes):
+            yield [trends]
 
 
 def _behind(last: Ints, offsets: Ints) -> tuple[Ints, Ints]:
@@ -294,10 +300,15 @@ def _behind(last: Ints, offsets: Ints) -> tuple[Ints, Ints]:
     return start[last], stop[last]
 
 
-def joined_bindings(block: Block, offsets: Ints, bindings: pa.Array) -> pa.Array:
-    """Returns trends as lists of bindings: those of their pieces, which stand at ``offsets``, one after the other."""
+def joined_bindings(block: Block, offsets: Ints, bindings: pa.Array, sizes: RowSizes) -> Iterator[pa.Array]:
+    """Yields trends as lists of bindings: those of their pieces, which stand at ``offsets``, one after the other.
+
+    The trends come by portions, which go by the ``sizes`` of the bindings.
+    """
     start, stop = offsets[block.event], offsets[block.event + 1]
-    ends = np.concatenate([[0], np.cumsum(stop - start)])
+    begin = starts(stop - start)[block.start]
     _, member = members_of(start, stop)
-    found = bindings.take(from_numpy(member))
-    return pa.ListArray.from_arrays(from_numpy(ends[block.start].astype(np.int32)), found)
+    for some in sizes.portions(member, begin):
+        bounds = begin[some.start : some.stop + 1]
+        found = take(bindings, from_numpy(member[bounds[0] : bounds[-1]]))
+        yield pa.ListArray.from_arrays(from_numpy((bounds - bounds[0]).astype(np.int32)), found)

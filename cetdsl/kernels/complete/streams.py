@@ -315,13 +315,12 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
                     with naming_the_group(kernel, chunk, part):
                         for block in found:
                             left -= len(block.slice) if left >= 0 else 0
-                            yield rows.rows(placed(block, part))
+                            yield from rows.rows(placed(block, part))
+                    if left == 0:
+                        return
 
     if left != 0:
-        for columns in by_chunks(kernel, batches, chunk_events, trends):
-            yield columns
-            if left == 0:
-                return
+        yield from by_chunks(kernel, batches, chunk_events, trends, enough=lambda: left == 0)
 
 
 def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], tuple[int, int], Ints]]:

@@ -31,6 +31,13 @@ def take_trends(block: Block, rows: Ints) -> Block:
     return Block(start, block.event[binding], block.variable[binding], block.slice[rows])
 
 
+def trends_between(block: Block, some: slice) -> Block:
+    """Returns those of a block's trends that follow each other, without a copy of their bindings."""
+    start = block.start[some.start : some.stop + 1]
+    bindings = slice(start[0], start[-1])
+    return Block(start - start[0], block.event[bindings], block.variable[bindings], block.slice[some])
+
+
 def join_blocks(blocks: Sequence[Block]) -> Block:
     """The trends of several blocks, one behind the other."""
     ends = np.cumsum([0, *(len(block.event) for block in blocks)])

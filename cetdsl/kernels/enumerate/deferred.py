@@ -6,7 +6,6 @@ matches in each gap that the negation guards are found, whatever the predicate s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import attrs
@@ -21,8 +20,6 @@ from cetdsl.kernels.enumerate.search import Search
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
 from cetdsl.kernels.wire.windows import NEVER
 
-#: Trends and matches that are handed on in one batch, unless a single trend has more.
-PIECE = 131_072
 #: Bindings of matches that a task can hold.
 MOST = 50_000_000
 
@@ -157,17 +154,6 @@ class GuardedGaps:
     def _guarded(self, block: Block, begin: int, end: int, out: Ints) -> Ints:
         trends = np.array([begin, end], dtype=np.int64)
         return _guarded(self._walk, self._matches, self._events, self._slices, self._span, block, trends, out)
-
-
-def pieces(block: Block, counts: list[Ints]) -> Iterator[tuple[int, int]]:
-    """Divides the trends of a block into batches, by the numbers ``counts`` of matches of each negation."""
-    total = np.cumsum(np.sum(counts, axis=0) + 1)
-    begin = 0
-    while begin < len(total):
-        before = total[begin - 1] if begin else 0
-        end = max(int(np.searchsorted(total, before + PIECE, side="right")), begin + 1)
-        yield begin, end
-        begin = end
 
 
 def _walk_of(spec: KernelSpec, number: int) -> Walk:

@@ -13,12 +13,17 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import EventColumn, OfTime, OfVariable
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import has_windows
-from cetdsl.kernels.enumerate.batches import take_trends
-from cetdsl.kernels.enumerate.deferred import DeferredNegation, GuardedGaps, pieces
+from cetdsl.kernels._side_by_side import lots, starts
+from cetdsl.kernels.enumerate.batches import take_trends, trends_between
+from cetdsl.kernels.enumerate.deferred import DeferredNegation, GuardedGaps
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column, window_type
 from cetdsl.kernels.wire.columns import from_numpy, texts
+from cetdsl.kernels.wire.portions import RowSizes, repeat, take
+
+#: Trends and matches that are handed on in one batch, unless a single trend has more.
+PIECE = 131_072
 
 
 def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
@@ -51,26 +56,22 @@ def list_by(
             return
         for block in find(chunk, left):
             left -= len(block.slice) if left >= 0 else 0
-            yield rows.rows(block)
+            yield from rows.rows(block)
 
     if left != 0:
-        for columns in by_chunks(spec.kernel, batches, chunk_events, trends):
-            yield columns
-            if left == 0:
-                return
+        yield from by_chunks(spec.kernel, batches, chunk_events, trends, enough=lambda: left == 0)
 
 
 def _with_matches(rows: TrendRows, block: Block, guarded: list[tuple[GuardedGaps, tuple[int, ...]]]) -> Columns:
     """The answer's columns for a block, with the matches that may forbid each trend, in batches."""
     counts = [gaps.count(block) for gaps, _ in guarded]
-    for begin, end in pieces(block, counts):
+    for some in lots(np.sum(counts, axis=0) + 1, min(PIECE, rows.matches_at_once)):
         columns = []
         for (gaps, fields), all_counts in zip(guarded, counts, strict=True):
-            own = all_counts[begin:end]
-            lengths = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(own)])
-            matches = rows.trends(gaps.pick(block, begin, end, own), fields)
-            columns.append(pa.ListArray.from_arrays(from_numpy(lengths.astype(np.int32)), matches))
-        yield rows.rows(take_trends(block, np.arange(begin, end)), *columns)
+            own = all_counts[some]
+            matches = rows.trends(gaps.pick(block, some.start, some.stop, own), fields)
+            columns.append(pa.ListArray.from_arrays(from_numpy(starts(own).astype(np.int32)), matches))
+        yield from rows.rows(trends_between(block, some), *columns)
 
 
 class EventRows:
@@ -79,10 +80,10 @@ class EventRows:
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)
         columns = [_event_column(found, chunk, spec) for found in spec.layout.event]
+        self.sizes = RowSizes(columns)
         # A kernel gives no rows but those that it got, so that they are not looked over once more.
         self._take = [
-            _Repeated(column[0]).take if _is_one_text(column) else partial(pc.take, column, boundscheck=False)
-            for column in columns
+            _Repeated(column[0]).take if _is_one_text(column) else partial(take, column) for column in columns
         ]
 
     def at(self, rows: Ints, fields: tuple[int, ...] | None = None) -> pa.Array:
@@ -93,6 +94,12 @@ class EventRows:
         picked = from_numpy(rows)
         columns = [self._take[field](picked) for field in chosen]
         return pa.StructArray.from_arrays(columns, names=[self._names[field] for field in chosen])
+
+    def trends(self, block: Block, variables: pa.Array | _Repeated, fields: tuple[int, ...] | None = None) -> pa.Array:
+        """``list<struct<variable, event>>`` of the bindings of each trend; ``variables`` are the variables' names."""
+        columns = [variables.take(from_numpy(block.variable)), self.at(block.event, fields)]
+        binding = pa.StructArray.from_arrays(columns, names=["variable", "event"])
+        return pa.ListArray.from_arrays(from_numpy(block.start.astype(np.int32)), binding)
 
 
 def _event_column(found: EventColumn, chunk: Chunk, spec: KernelSpec) -> pa.Array:
@@ -126,7 +133,7 @@ class _Repeated:
 
     def take(self, rows: pa.Array) -> pa.Array:
         if len(self._column) < len(rows):
-            self._column = pa.repeat(self._value, len(rows))
+            self._column = repeat(self._value, len(rows))
         return self._column[: len(rows)]
 
 
@@ -144,18 +151,34 @@ class TrendRows:
         self.windows = order
         self.first = np.searchsorted(chunk.slices.slice[order], np.arange(len(chunk.slices.low) + 1))
 
-    def rows(self, block: Block, *more: pa.Array) -> list[pa.Array]:
-        """The answer's columns for a block; a trend comes once for each window that shares its slice.
+    def rows(self, block: Block, *more: pa.Array) -> Columns:
+        """Yields the answer's columns for a block, by portions; a trend comes once for each window of its slice.
 
         ``more`` columns, with a value per trend, stand before the trend.
         """
         window, trend = self._windows(block)
+        if trend is not None:
+            block, more = take_trends(block, trend), tuple(take(column, from_numpy(trend)) for column in more)
+        for some in self.portions(block):
+            places = self._places(window[some])
+            yield [*places, *(column[some] for column in more), self.trends(trends_between(block, some))]
+
+    def portions(self, block: Block) -> Iterator[slice]:
+        """Yields which of a block's trends go together into columns of the answer."""
+        return self._events.sizes.portions(block.event, block.start)
+
+    @property
+    def matches_at_once(self) -> int:
+        """How many matches, if each is one event, certainly make a portion."""
+        return self._events.sizes.at_once
+
+    def _places(self, window: Ints) -> list[pa.Array]:
+        """The columns of keys and windows."""
         slices = self.chunk.slices
         columns = self.chunk.key_columns(self.spec.keys, slices.segment[window])
         if has_windows(self.spec.kernel.query.windowing):
             columns.append(window_column(self.spec.kernel, slices.start[window]))
-        own = [*more, self.trends(block)]
-        return columns + (own if trend is None else [column.take(from_numpy(trend)) for column in own])
+        return columns
 
     def _windows(self, block: Block) -> tuple[Ints, Ints | None]:
         copies = self.first[block.slice + 1] - self.first[block.slice]
@@ -167,6 +190,4 @@ class TrendRows:
 
     def trends(self, block: Block, fields: tuple[int, ...] | None = None) -> pa.Array:
         """``list<struct<variable, event>>`` of the bindings of each trend, with some fields of events, or with all."""
-        columns = [self._variables.take(from_numpy(block.variable)), self._events.at(block.event, fields)]
-        binding = pa.StructArray.from_arrays(columns, names=["variable", "event"])
-        return pa.ListArray.from_arrays(from_numpy(block.start.astype(np.int32)), binding)
+        return self._events.trends(block, self._variables, fields)

@@ -10,7 +10,6 @@ best way from each node follows from those of its successors: one pass backwards
 from __future__ import annotations
 
 import heapq
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,16 @@ from cetdsl.errors import CountOverflow
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.batches import join_blocks, take_trends
 from cetdsl.kernels.graph.blocks import add_path, widened
-from cetdsl.kernels.graph.layers import IS_NULL, Layers, Values, Weights, find_heaviest, layers_of, spelled
+from cetdsl.kernels.graph.layers import (
+    IS_NULL,
+    Layers,
+    Values,
+    Weights,
+    exceeds_64_bits,
+    find_heaviest,
+    layers_of,
+    spelled,
+)
 from cetdsl.kernels.graph.recursive_enumeration import FIRST, RANK, Heaps, Ways, make_search, next_trend, open_window
 from cetdsl.kernels.graph.windows import Windows, windows_of
 from cetdsl.kernels.vocabulary import Block, Bools, Graph, Ints
@@ -50,8 +58,8 @@ def k_best_paths(
 
     The graph, the slices and ``complete`` are as for :func:`~cetdsl.kernels.graph.counts.count_trends`, and
     ``variable`` is the bit number of the variable that each state reads. ``weight`` is the weight of each node; nodes
-    that are not ``present`` have no value and add nothing. If whole numbers may add up to more than 64 bits hold, that
-    is a CountOverflow.
+    that are not ``present`` have no value and add nothing. If whole numbers from some event of a trend to its end add
+    up to more than 64 bits hold, that is a CountOverflow.
 
     Examples
     --------
@@ -69,8 +77,11 @@ def k_best_paths(
     # No sum of whole numbers exceeds this; up to 2**53 doubles hold them exactly.
     bound = float(np.abs(weight.astype(np.float64)).max()) * int((windows.last - windows.first).max())
     whole = weight.dtype == np.int64 and bound >= 2.0**53
-    if whole and bound >= 2.0**62:
-        _refuse_overflow(graph, windows, complete, weight)
+    if whole and bound >= 2.0**62 and exceeds_64_bits(graph, windows, complete, np.where(present, weight, 0)):
+        raise CountOverflow(
+            "the values from an event of a trend to its end add up to what does not fit 64 bits",
+            hint="cast the column to double",
+        )
     layers = layers_of(weight if whole else weight.astype(np.float64), present)
     heaviest = find_heaviest(graph, windows, complete, layers)
     order = np.lexsort((-heaviest[1], -heaviest[0]))
@@ -83,17 +94,6 @@ def k_best_paths(
     best = np.lexsort((window, -value, -rank))
     trends = Block(start, graph.event[node], variable[graph.state[node]].astype(np.int16), window)
     return KBest(spelled(value, rank, weight)[best], (rank != IS_NULL)[best], take_trends(trends, best))
-
-
-def _refuse_overflow(graph: Graph, windows: Windows, complete: bool, weight: Weights) -> None:
-    """Raises unless the magnitudes along every trend add up to what 64 bits hold, with some allowance for rounding."""
-    magnitudes = layers_of(np.abs(weight.astype(np.float64)), np.ones(len(weight), dtype=np.bool_))
-    largest = float(find_heaviest(graph, windows, complete, magnitudes)[1].max())
-    if largest >= 2.0**63 * (1 - 1e-9):
-        raise CountOverflow(
-            f"the values along a trend add up to about 2^{math.log2(largest):.1f}, which does not fit 64 bits",
-            hint="cast the column to double",
-        )
 
 
 @jit

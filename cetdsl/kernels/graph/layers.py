@@ -118,6 +118,38 @@ def fill_ways(
 
 
 @jit
+def exceeds_64_bits(graph: Graph, windows: Windows, complete: bool, weight: Ints) -> bool:
+    """Whether the whole numbers on some way, from any node to the end of a trend, add up to what 64 bits do not hold.
+
+    The search adds them up from the end. So each sum on the way counts, with its sign: sums of magnitudes do not.
+    """
+    starts, stops, target = graph.start, graph.stop, graph.target
+    most, least, room = np.iinfo(np.int64).max, np.iinfo(np.int64).min, widest(windows)
+    role, known = np.empty(room, np.uint8), np.empty(room, np.bool_)
+    greatest, smallest = np.empty(room, np.int64), np.empty(room, np.int64)
+    for window in range(len(windows.low)):
+        fill_roles(graph, windows, window, complete, role)
+        first, last = windows.first[window], windows.last[window]
+        for v in range(last - 1, first - 1, -1):
+            row = v - first
+            known[row] = role[row] & END != 0
+            high = low = 0
+            for k in range(starts[v], stops[v] if role[row] & SEEN else starts[v]):
+                if target[k] >= last:
+                    break
+                after = target[k] - first
+                if known[after]:
+                    high = max(high, greatest[after]) if known[row] else greatest[after]
+                    low = min(low, smallest[after]) if known[row] else smallest[after]
+                    known[row] = True
+            if known[row]:
+                if (weight[v] > 0 and high > most - weight[v]) or (weight[v] < 0 and low < least - weight[v]):
+                    return True
+                greatest[row], smallest[row] = high + weight[v], low + weight[v]
+    return False
+
+
+@jit
 def find_heaviest(graph: Graph, windows: Windows, complete: bool, layers: Layers) -> tuple[Ints, Values]:
     """Finds the rank and the sum of each window's heaviest trend; rank -1: it has none."""
     width, room = layers.after.shape[1], widest(windows)

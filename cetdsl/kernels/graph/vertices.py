@@ -23,7 +23,7 @@ from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.transitions import transitions_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels._side_by_side import starts
+from cetdsl.kernels._side_by_side import lots, starts
 from cetdsl.kernels.enumerate.batches import members_of
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import EventRows
@@ -86,7 +86,7 @@ def _lots(
         yield _Windows(spec, chunk, events, builder.build(events), *everything, low, high)
         return
     around, demands = Surroundings(events, before, until, NO_DEADLINE), pivot_demands(query)
-    for some in _blocks(high - low):
+    for some in lots(high - low, BLOCK_ROWS):
         nothing = np.full_like(low[some], -1)
         own, number = beside_pivots(events, query.pivot, demands, low[some], high[some], nothing)
         begin, end = own.segment_start[:-1], own.segment_start[1:]
@@ -103,7 +103,7 @@ class _Seen(NamedTuple):
     window: Ints
     node: Ints
 
-    def among(self, chosen: Bools | Ints) -> _Seen:
+    def among(self, chosen: Bools | Ints | slice) -> _Seen:
         """Returns the chosen rows."""
         return _Seen(self.window[chosen], self.node[chosen])
 
@@ -142,7 +142,7 @@ class _Windows:
     def blocks(self) -> Iterator[_Seen]:
         """Yields the nodes that some windows see, for several windows at a time."""
         origin, reach = self.graph.nodes.origin, self.graph.nodes.reach
-        for some in _blocks(self.last - self.first):
+        for some in lots(self.last - self.first, BLOCK_ROWS):
             window, node = members_of(self.first[some], self.last[some])
             seen = _Seen(window + some.start, node)
             yield seen.among((origin[node] >= self.low[seen.window]) & (reach[node] < self.high[seen.window]))
@@ -160,16 +160,6 @@ class _Windows:
         return [from_numpy(number), from_numpy(self.graph.nodes.state[seen.node])]
 
 
-def _blocks(sizes: Ints) -> Iterator[slice]:
-    """Yields blocks of groups, by the ``sizes`` of these in rows."""
-    total, begin = np.cumsum(sizes), 0
-    while begin < len(sizes):
-        before = total[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(total, before + BLOCK_ROWS, side="right")))
-        yield slice(begin, end)
-        begin = end
-
-
 def _booleans(values: Bools) -> pa.Array:
     """A column of booleans, a bit each."""
     packed = pa.py_buffer(np.packbits(values, bitorder="little"))
@@ -180,13 +170,15 @@ def _vertices(windows: _Windows) -> Iterator[list[pa.Array]]:
     """The nodes that windows see."""
     nodes = windows.graph.nodes
     events = EventRows(windows.chunk, windows.spec.fields, windows.spec.kernel)
-    for seen in windows.blocks():
-        node = seen.node
-        source = nodes.origin_before[node] < windows.low[seen.window]
-        sink = nodes.reach_after[node] >= windows.high[seen.window]
-        flags = map(_booleans, (nodes.begins[node], nodes.ends[node], source, sink))
-        event = events.at(windows.number[nodes.event[node]])
-        yield [*windows.window_columns(seen.window), *windows.node_columns(seen), *flags, event]
+    for block in windows.blocks():
+        for some in events.sizes.portions(windows.number[nodes.event[block.node]]):
+            seen = block.among(some)
+            node = seen.node
+            source = nodes.origin_before[node] < windows.low[seen.window]
+            sink = nodes.reach_after[node] >= windows.high[seen.window]
+            flags = map(_booleans, (nodes.begins[node], nodes.ends[node], source, sink))
+            event = events.at(windows.number[nodes.event[node]])
+            yield [*windows.window_columns(seen.window), *windows.node_columns(seen), *flags, event]
 
 
 def _edges(windows: _Windows) -> Iterator[list[pa.Array]]:
@@ -237,7 +229,7 @@ def _listed(windows: _Windows, graph: AttributeGraph, chosen: Bools) -> Iterator
         high, last = windows.high[seen.window], windows.last[seen.window]
         degree = np.zeros(len(seen.node), dtype=np.int64)
         _successors(graph, chosen, seen.node, high, last, degree, np.zeros(0, dtype=np.int32))
-        for some in _blocks(degree):
+        for some in lots(degree, BLOCK_ROWS):
             if degree[some].any():
                 target = np.empty(degree[some].sum(), dtype=np.int32)
                 _successors(graph, chosen, seen.node[some], high[some], last[some], degree[some], target)

@@ -12,7 +12,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import BUCKET, KEY, KIND, TESTS, UNTIL
 from cetdsl.ir.slots import WORK, InstancesSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
-from cetdsl.kernels.enumerate.batches import join_blocks
+from cetdsl.kernels.enumerate.batches import join_blocks, take_trends, trends_between
 from cetdsl.kernels.enumerate.trends import EventRows
 from cetdsl.kernels.instances.detector import BLOCK_NUMBERS, Detector
 from cetdsl.kernels.instances.walks import Walker
@@ -41,11 +41,11 @@ def instance_stream(
             for own in walker.rows(chunk, number, kinds, tests):
                 yield rows.of_walk(chunk, walker.query, own)
 
+    def enough() -> bool:
+        return not any((detector is not None and detector.wants_more, *(walker.left for walker in walkers)))
+
     events = chunk_events if spec.limit < 0 else min(chunk_events, _CHUNK_OF_FEW)
-    for columns in by_chunks(spec.kernel, batches, events, answer, _asking(spec)):
-        yield columns
-        if not any((detector is not None and detector.wants_more, *(walker.left for walker in walkers))):
-            return
+    yield from by_chunks(spec.kernel, batches, events, answer, _asking(spec), enough)
 
 
 def measure_stream(spec: InstancesSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
@@ -123,10 +123,10 @@ class _Rows:
             blocks.append(block)
             waiting += len(block.event)
             if waiting >= BLOCK_NUMBERS:
-                yield self._columns(chunk, events, queries, blocks)
+                yield from self._columns(chunk, events, queries, blocks)
                 queries, blocks, waiting = [], [], 0
         if blocks:
-            yield self._columns(chunk, events, queries, blocks)
+            yield from self._columns(chunk, events, queries, blocks)
 
     def of_walk(self, chunk: Chunk, query: int, own: list[pa.Array]) -> list[pa.Array]:
         """The answer's columns, from the columns that a query by itself would have."""
@@ -139,26 +139,23 @@ class _Rows:
             columns += windows or [pa.nulls(count, self._window_type)]
         return [*columns, trend]
 
-    def _columns(self, chunk: Chunk, events: EventRows, queries: list[int], blocks: list[Block]) -> list[pa.Array]:
+    def _columns(self, chunk: Chunk, events: EventRows, queries: list[int], blocks: list[Block]) -> Columns:
         block = join_blocks(blocks)
         query = np.repeat(np.array(queries, dtype=np.int64), [len(one.slice) for one in blocks])
-        binding = pa.StructArray.from_arrays(
-            [self._variables.take(from_numpy(block.variable)), events.at(block.event)], names=["variable", "event"]
-        )
-        trend = pa.ListArray.from_arrays(from_numpy(block.start.astype(np.int32)), binding)
         columns: list[pa.Array] = []
         if self._spec.sliding:
             row, window = self._places(chunk, block, query)
-            query, key, trend = query[row], block.slice[row], trend.take(from_numpy(row))
+            block, query = take_trends(block, row), query[row]
             columns.append(window)
-        else:
-            key = block.slice
-        shown = chunk.key_columns(self._spec.all_keys, key)
+        shown = chunk.key_columns(self._spec.all_keys, block.slice)
         for number, column in enumerate(shown):
             shows = self._shows[query, number]
             if not shows.all():
                 shown[number] = column.take(from_numpy(np.arange(len(query)), absent=~shows))
-        return [self._names.take(from_numpy(query)), *shown, *columns, trend]
+        places = [self._names.take(from_numpy(query)), *shown, *columns]
+        for some in events.sizes.portions(block.event, block.start):
+            own = trends_between(block, some)
+            yield [*(column[some] for column in places), events.trends(own, self._variables)]
 
     def _places(self, chunk: Chunk, block: Block, query: Ints) -> tuple[Ints, pa.Array]:
         """Each trend once for each window that holds all of it, and the windows; NULL where a query has none.

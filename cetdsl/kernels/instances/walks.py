@@ -40,7 +40,7 @@ class Walker:
         rows = TrendRows(self._spec, own)
         for block in self._enumerator.enumerate(events, own.slices, own.bounds, self.left):
             self.left -= len(block.slice) if self.left > 0 else 0
-            yield rows.rows(block)
+            yield from rows.rows(block)
 
 
 def _fitting(fit: Fit, kinds: Ints, tests: Ints) -> Bools:

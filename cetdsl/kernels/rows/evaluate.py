@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import reduce
+from math import isfinite
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cetdsl.errors import EngineError, UnsupportedQuery
-from cetdsl.kernels.wire.columns import from_bytes, from_numpy
-from cetdsl.rows.expressions import Column, Constant, Node
+from cetdsl.kernels.vocabulary import Bools, Ints
+from cetdsl.kernels.wire.columns import bitmap, from_bytes, from_numpy, to_numpy, truths, validity
+from cetdsl.rows.expressions import Call, Column, Constant, Node
 
 #: Times of a zone, which come as those of the worker's clock and are only compared with each other.
 ZONED = pa.timestamp("us", tz="UTC")
@@ -36,6 +39,11 @@ TYPES: Mapping[str, pa.DataType] = {
 _HINT = "write it with cetdsl's own cet.sql(...) or df.match_recognize(...), where Spark evaluates expressions"
 #: Whole numbers, and the digits that decimals need for them, without a fraction.
 _DIGITS = {pa.int8(): (3, 0), pa.int16(): (5, 0), pa.int32(): (10, 0), pa.int64(): (19, 0)}
+#: Up to here, neither Java nor Arrow writes a decimal with an exponent.
+_MOST_PLAIN = 6
+#: The operators that fail for some values, beside the names of types, which are casts; the first ones not for doubles.
+_MAY_OVERFLOW = frozenset({"+", "-", "*", "NEGATIVE", "ABS"})
+_MAY_FAIL = frozenset({"/", "%", "CAST"})
 _Arrays = Mapping[str, pa.Array]
 
 
@@ -82,23 +90,28 @@ def _refuse(what: str) -> NoReturn:
 
 
 class _Evaluation:
-    """Evaluates the nodes of one expression."""
+    """Evaluates the nodes of one expression, in all rows of the columns or in those at some ``places``."""
 
-    def __init__(self, columns: _Arrays, rows: int) -> None:
-        self._columns, self._rows = columns, rows
+    def __init__(self, columns: _Arrays, rows: int, places: Ints | None = None) -> None:
+        self._columns, self._rows, self._places = columns, rows, places
 
     def of(self, node: Node) -> pa.Array:
         """The values of a node."""
         if isinstance(node, Column):
             if node.name not in self._columns:
                 _refuse(f"the column {node.name!r}")
-            return self._columns[node.name]
+            values = self._columns[node.name]
+            return values if self._places is None else values.take(from_numpy(self._places))
         if isinstance(node, Constant):
             return _constant(node, self._rows)
         if node.name == "CAST":
             return _cast(self.of(node.arguments[0]), _type_of(node.kind))
-        if node.name == "CASE":
-            return self._case([self.of(argument) for argument in node.arguments])
+        if node.name in ("AND", "OR"):
+            return self._logic(node.name, *node.arguments)
+        if node.name == "CASE" or (node.name == "IF" and len(node.arguments) == 3):
+            return self._case(node.arguments)
+        if node.name == "COALESCE":
+            return self._first_known(node.arguments)
         if node.name == "LIKE":
             return self._like(*node.arguments)
         if node.name.lower() in TYPES and len(node.arguments) == 1:
@@ -108,12 +121,63 @@ class _Evaluation:
             _refuse(f"the function {node.name}")
         return _array(known(*(self.of(argument) for argument in node.arguments)), node.name)
 
-    def _case(self, parts: list[pa.Array]) -> pa.Array:
-        values = _alike(*parts[1::2], *(parts[-1:] if len(parts) % 2 else [pa.nulls(self._rows)]))
-        found = values[-1]
-        for condition, value in reversed(list(zip(parts[0::2], values[:-1]))):
-            found = pc.if_else(pc.fill_null(condition, False), value, found)
+    def _may_fail(self, node: Node) -> bool:
+        """Whether there may be values for which a node cannot be computed."""
+        if not isinstance(node, Call):
+            return False
+        if node.name in _MAY_OVERFLOW and not self._is_real(node):
+            return True
+        return node.name in _MAY_FAIL or node.name.lower() in TYPES or any(map(self._may_fail, node.arguments))
+
+    def _is_real(self, node: Node) -> bool:
+        """Whether a node is known to be a double before it is evaluated."""
+        if isinstance(node, Column):
+            return node.name in self._columns and bool(pa.types.is_floating(self._columns[node.name].type))
+        if isinstance(node, Constant):
+            return node.kind == "double"
+        return node.name in _MAY_OVERFLOW and any(map(self._is_real, node.arguments))
+
+    def _where(self, needed: Bools, node: Node) -> pa.Array:
+        """The values of a node in the rows where they are ``needed``; what they are in others is no matter.
+
+        As in Spark, it is no error if they cannot be computed there.
+        """
+        if not self._may_fail(node) or needed.all():
+            return self.of(node)
+        places = np.flatnonzero(needed)
+        inside = _Evaluation(self._columns, len(places), places if self._places is None else self._places[places])
+        return inside.of(node).take(from_numpy(np.where(needed, np.cumsum(needed) - 1, 0), ~needed))
+
+    def _logic(self, name: str, one: Node, other: Node) -> pa.Array:
+        """AND or OR, whose second side is not asked where the first settles it."""
+        left = _truth(self.of(one))
+        if name == "AND":
+            return pc.and_kleene(left, _truth(self._where(truths(left) | ~validity(left), other)))
+        return pc.or_kleene(left, _truth(self._where(~truths(left), other)))
+
+    def _case(self, parts: Sequence[Node]) -> pa.Array:
+        """The value behind the first condition that holds; the last part, without a condition, is that of the rest."""
+        rest = np.ones(self._rows, dtype=np.bool_)
+        chosen, values = list[pa.Array](), list[pa.Array]()
+        for condition, value in zip(parts[0::2], parts[1::2]):
+            holds = rest & truths(_truth(self._where(rest, condition)))
+            chosen.append(pa.Array.from_buffers(pa.bool_(), self._rows, [None, bitmap(~holds)]))
+            values.append(self._where(holds, value))
+            rest &= ~holds
+        values.append(self._where(rest, parts[-1]) if len(parts) % 2 else pa.nulls(self._rows))
+        *options, found = _alike(*values)
+        for condition, option in zip(chosen, options):
+            found = pc.if_else(condition, option, found)
         return found
+
+    def _first_known(self, options: Sequence[Node]) -> pa.Array:
+        """The first of some values that is not NULL, behind which none is computed."""
+        rest = np.ones(self._rows, dtype=np.bool_)
+        values = list[pa.Array]()
+        for option in options:
+            values.append(self._where(rest, option))
+            rest &= ~validity(values[-1])
+        return pc.coalesce(*_alike(*values))
 
     def _like(self, tested: Node, wanted: Node) -> pa.Array:
         if not isinstance(wanted, Constant) or not isinstance(wanted.value, str):
@@ -149,14 +213,64 @@ def _type_of(kind: str) -> pa.DataType:
 
 
 def _cast(values: pa.Array, to: pa.DataType) -> pa.Array:
-    if pa.types.is_floating(values.type) and to in _DIGITS:
+    kind = values.type
+    if kind in (to, pa.null()):
+        return pc.cast(values, to)
+    if (_is_number(kind) and pa.types.is_temporal(to)) or (pa.types.is_temporal(kind) and _is_number(to)):
+        _refuse(f"CAST between times and numbers ({kind} to {to})")
+    if to == pa.string():
+        return _as_text(values)
+    if pa.types.is_decimal(to) and _is_number(kind):
+        return _as_decimals(values, to)
+    if pa.types.is_integer(to) and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         # As SQL does, towards zero.
         return pc.cast(pc.trunc(values), to)
-    if to == ZONED and values.type != ZONED:
+    if to == ZONED:
         return pc.assume_timezone(pc.cast(values, pa.timestamp("us")), "UTC")
-    if pa.types.is_boolean(values.type) and pa.types.is_floating(to):
+    if pa.types.is_boolean(kind) and pa.types.is_floating(to):
         return pc.cast(pc.cast(values, pa.int8()), to)
-    return pc.cast(values, to)
+    # A whole number may be rounded on the way to a double.
+    return pc.cast(values, to, safe=not (pa.types.is_integer(kind) and pa.types.is_floating(to)))
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    """The values as Spark writes them, as far as that is known."""
+    kind = values.type
+    if pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > _MOST_PLAIN):
+        _refuse(f"text of a {'double' if pa.types.is_floating(kind) else kind}, which Java writes in its own way,")
+    if kind == ZONED:
+        _refuse("text of a timestamp, which depends on the session's zone,")
+    written = pc.cast(values, pa.string())
+    # Arrow writes all digits of a fraction.
+    return pc.replace_substring_regex(written, r"\.?0*$", "") if pa.types.is_timestamp(kind) else written
+
+
+def _as_decimals(values: pa.Array, to: pa.DataType) -> pa.Array:
+    """Numbers as decimals of another type, where halves are rounded away from zero."""
+    is_real = pa.types.is_floating(values.type)
+    if not is_real:
+        whole, scale = _size(values.type)
+        if whole <= to.precision - to.scale and scale <= to.scale:
+            return pc.cast(values, to)
+    unit = Decimal(1).scaleb(-to.scale)
+    with localcontext() as context:
+        # The largest double has 309 digits before the point.
+        context.prec = 400
+        rounded = [
+            # What is no number has no decimal; others are as they are written.
+            None
+            if value is None or not isfinite(value)
+            else Decimal(repr(value) if is_real else value).quantize(unit, ROUND_HALF_UP)
+            for value in values.to_pylist()
+        ]
+    return pa.array(rounded, to)
+
+
+def _truth(values: pa.Array) -> pa.Array:
+    """The truth values that AND, OR, NOT and CASE take; NULL has no type by itself."""
+    if values.type not in (pa.bool_(), pa.null()):
+        _refuse(f"{values.type} in place of true or false")
+    return pc.cast(values, pa.bool_())
 
 
 def _alike(*values: pa.Array) -> tuple[pa.Array, ...]:
@@ -179,10 +293,14 @@ def _common(kinds: set[pa.DataType]) -> pa.DataType:
     if kinds <= {pa.string(), pa.large_string()}:
         return pa.large_string()
     if all(pa.types.is_decimal(kind) or pa.types.is_integer(kind) for kind in kinds):
-        sizes = [_DIGITS.get(kind) or (kind.precision - kind.scale, kind.scale) for kind in kinds]
-        whole, scale = (max(each) for each in zip(*sizes))
+        whole, scale = (max(each) for each in zip(*map(_size, kinds)))
         return pa.decimal128(min(38, whole + scale), scale)
     _refuse("bringing " + " and ".join(sorted(map(str, kinds))) + " together")
+
+
+def _size(kind: pa.DataType) -> tuple[int, int]:
+    """The digits of a decimal or a whole number before and behind the point."""
+    return _DIGITS.get(kind) or (kind.precision - kind.scale, kind.scale)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -220,6 +338,10 @@ def _less(one: pa.Array, other: pa.Array) -> pa.Array:
     return found
 
 
+def _greater(one: pa.Array, other: pa.Array) -> pa.Array:
+    return _less(other, one)
+
+
 def _same(one: pa.Array, other: pa.Array) -> pa.Array:
     both = pc.and_(pc.is_valid(one), pc.is_valid(other))
     # False settles it where the comparison is NULL.
@@ -242,18 +364,26 @@ def _numbers(compute: Callable[[Any, Any], Any]) -> Callable[[pa.Array, pa.Array
 
 def _divided(one: pa.Array, other: pa.Array) -> pa.Array:
     one, other = _cast(one, pa.float64()), _cast(other, pa.float64())
-    if pc.any(pc.equal(other, 0.0)).as_py():
-        raise EngineError("an expression divides by zero", hint="guard it: x / nullif(y, 0)")
+    _refuse_zeros(one, other, "/")
     return pc.divide(one, other)
 
 
 def _remainder(one: pa.Array, other: pa.Array) -> pa.Array:
-    if pc.any(pc.equal(other, pa.scalar(0, other.type))).as_py():
-        raise EngineError("an expression divides by zero", hint="guard it: x % nullif(y, 0)")
-    quotient = pc.divide(one, other)
-    if pa.types.is_floating(one.type):
-        quotient = pc.trunc(quotient)
-    return pc.subtract(one, pc.multiply(quotient, other))
+    if one.type == pa.null():
+        return one
+    _refuse_zeros(one, other, "%")
+    both = validity(one) & validity(other)
+    dividend, divisor = to_numpy(one), to_numpy(other)
+    # Of infinity there is none, which is NaN.
+    with np.errstate(invalid="ignore"):
+        rest = np.fmod(dividend, np.where(both, divisor, divisor.dtype.type(1)))
+    return from_numpy(rest, ~both)
+
+
+def _refuse_zeros(one: pa.Array, other: pa.Array, sign: str) -> None:
+    """Raises if a number, and not NULL, is divided by zero."""
+    if (validity(one) & validity(other) & (to_numpy(other) == 0)).any():
+        raise EngineError("an expression divides by zero", hint=f"guard it: x {sign} nullif(y, 0)")
 
 
 def _joined(one: pa.Array, other: pa.Array) -> pa.Array:
@@ -265,8 +395,14 @@ def _null_if(one: pa.Array, other: pa.Array) -> pa.Array:
     return pc.if_else(pc.fill_null(equal, False), pa.scalar(None, one.type), one)
 
 
-def _of_alike(compute: Callable[..., Any]) -> Callable[..., pa.Array]:
-    return lambda *values: compute(*_alike(*values))
+def _extreme(goes_before: Callable[[pa.Array, pa.Array], pa.Array]) -> Callable[..., pa.Array]:
+    """Picks the first of the values that none goes before; NULL where all are."""
+
+    def better(one: pa.Array, other: pa.Array) -> pa.Array:
+        is_better = pc.or_kleene(pc.is_null(one), pc.fill_null(_compared(goes_before)(other, one), False))
+        return pc.if_else(is_better, other, one)
+
+    return lambda *values: reduce(better, _alike(*values))
 
 
 def _listed(*values: pa.Array) -> pa.Array:
@@ -275,14 +411,12 @@ def _listed(*values: pa.Array) -> pa.Array:
 
 
 _FUNCTIONS: Mapping[str, Callable[..., pa.Array | None]] = {
-    "AND": pc.and_kleene,
-    "OR": pc.or_kleene,
-    "NOT": pc.invert,
+    "NOT": lambda values: pc.invert(_truth(values)),
     "IS NULL": pc.is_null,
     "=": _compared(_equal),
     "<>": _compared(lambda one, other: pc.invert(_equal(one, other))),
     "<": _compared(_less),
-    ">": _compared(lambda one, other: _less(other, one)),
+    ">": _compared(_greater),
     "<=": _compared(lambda one, other: pc.invert(_less(other, one))),
     ">=": _compared(lambda one, other: pc.invert(_less(one, other))),
     "<=>": lambda one, other: pc.is_null(one) if other.type == pa.null() else _compared(_same)(one, other),
@@ -294,14 +428,12 @@ _FUNCTIONS: Mapping[str, Callable[..., pa.Array | None]] = {
     "NEGATIVE": pc.negate_checked,
     "||": _joined,
     "ABS": pc.abs_checked,
-    "COALESCE": _of_alike(pc.coalesce),
-    "IF": lambda condition, one, other: pc.if_else(pc.fill_null(condition, False), *_alike(one, other)),
     "NULLIF": _null_if,
-    "GREATEST": _of_alike(pc.max_element_wise),
-    "LEAST": _of_alike(pc.min_element_wise),
+    "GREATEST": _extreme(_greater),
+    "LEAST": _extreme(_less),
     "UPPER": pc.utf8_upper,
     "LOWER": pc.utf8_lower,
     "LENGTH": pc.utf8_length,
-    "CONCAT": lambda *values: reduce(_joined, values),
+    "CONCAT": lambda *values: reduce(_joined, values[1:], _cast(values[0], pa.string())),
     "ARRAY": _listed,
 }

@@ -6,13 +6,21 @@ Only the rows of the match that is being looked for are kept from one chunk to t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cetdsl.errors import SUM_TOO_LARGE, SUM_TOO_LARGE_ADVICE, CountOverflow, EngineError, NullTime
+from cetdsl.errors import (
+    DECIMAL_TOO_LARGE_ADVICE,
+    SUM_TOO_LARGE,
+    SUM_TOO_LARGE_ADVICE,
+    CountOverflow,
+    EngineError,
+    NullTime,
+)
 from cetdsl.ir.rows import (
     ACCEPT,
     COUNT,
@@ -20,6 +28,7 @@ from cetdsl.ir.rows import (
     LABEL,
     LEAST,
     LIST,
+    MEAN,
     NUMBER,
     OMIT_EMPTY,
     ONE_ROW,
@@ -68,10 +77,13 @@ from cetdsl.kernels.wire.columns import (
     differs_from_previous,
     from_bytes,
     from_numpy,
+    from_unscaled,
     integers,
+    limbs_of,
     order_codes,
     to_numpy,
     truths,
+    unscaled_integers,
     validity,
 )
 from cetdsl.kernels.wire.order import in_order
@@ -362,6 +374,8 @@ class _Answer:
         if slot.kind == LIST:
             return self._list(column, rows, members, until, names)
         assert column is not None, slot
+        if slot.decimal is not None:
+            return self._decimals(slot, column, (*bound, rows), until)
         if slot.kind == SUM:
             return self._sum(column, (*bound, rows), until)
         assert slot.kind in (LEAST, GREATEST), slot
@@ -397,6 +411,47 @@ class _Answer:
             raise CountOverflow(SUM_TOO_LARGE, hint=SUM_TOO_LARGE_ADVICE)
         return from_numpy(_at(sums, until, 0), counts == 0)
 
+    def _decimals(
+        self, slot: Slot, column: pa.Array, bound: tuple[Ints, int, Places, Bools, Ints], until: Ints
+    ) -> pa.Array:
+        """A sum or an average of decimals, as Spark rounds it."""
+        assert slot.decimal is not None, slot
+        add = self._add_distinct_decimals if slot.distinct else self._add_decimals
+        totals, counts = add(column, bound, until)
+        digits, scale = slot.decimal
+        if slot.kind == MEAN:
+            unit = 10 ** (scale - column.type.scale)
+            totals = [_quotient(total * unit, count) if count else 0 for total, count in zip(totals, counts)]
+        if any(abs(total) >= 10**digits for total in totals):
+            name = "AVG" if slot.kind == MEAN else "SUM"
+            raise CountOverflow(
+                f"{name} over the rows of a match does not fit DECIMAL({digits}, {scale})",
+                hint=DECIMAL_TOO_LARGE_ADVICE,
+            )
+        return from_unscaled(totals, np.array(counts) == 0, pa.decimal128(digits, scale))
+
+    @staticmethod
+    def _add_decimals(
+        column: pa.Array, bound: tuple[Ints, int, Places, Bools, Ints], until: Ints
+    ) -> tuple[list[int], list[int]]:
+        """The sums of decimals, in units of their last digit, and how many have been added up."""
+        counts = _at(count_rows(*bound, validity(column)), until, 0)
+        # Each limb by itself: a sum of 2**31 of them, which are more than a chunk has rows, fits 64 bits.
+        limbs = [_at(sum_integers(*bound, limb)[0], until, 0).tolist() for limb in limbs_of(column)]
+        totals = [sum(limb << 32 * place for place, limb in enumerate(each)) for each in zip(*limbs)]
+        return totals, counts.tolist()
+
+    def _add_distinct_decimals(
+        self, column: pa.Array, bound: tuple[Ints, int, Places, Bools, Ints], until: Ints
+    ) -> tuple[list[int], list[int]]:
+        """The sums of the distinct decimals, in units of their last digit, and how many these are."""
+        label, _, position, members, rows = bound
+        start, labels = list_labels(label, position, members, rows, validity(column), self._matches, until)
+        values = [int(value) for value in unscaled_integers(column)]
+        listed = [values[row] for row in rows[labels]]
+        sets = [set(listed[begin:end]) for begin, end in pairwise(start)]
+        return [sum(each) for each in sets], [len(each) for each in sets]
+
     def _values(self, column: pa.Array | None, rows: Ints, label: Ints, names: tuple[str, ...]) -> pa.Array:
         """The values of the rows of some labels; NULL where a label is -1."""
         absent = label < 0
@@ -418,6 +473,12 @@ class _Answer:
         buffers = from_numpy(start[:-1], absent).buffers()[0] if absent.any() else None
         offsets = pa.py_buffer(start.astype(np.int32))
         return pa.ListArray.from_buffers(pa.list_(values.type), len(until), [buffers, offsets], children=[values])
+
+
+def _quotient(dividend: int, divisor: int) -> int:
+    """The whole number nearest to a quotient, where halves are rounded away from zero."""
+    nearest = (2 * abs(dividend) + divisor) // (2 * divisor)
+    return nearest if dividend >= 0 else -nearest
 
 
 def _at(values: NDArray[Any], label: Ints, absent: float) -> NDArray[Any]:

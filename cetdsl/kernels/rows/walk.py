@@ -164,7 +164,8 @@ def _end_of_span(time: Ints, row: Index, high: Index, span: int) -> Index:
     low = row
     while low < high:
         middle = (low + high) // 2
-        if np.uint64(time[middle] - time[row]) > np.uint64(span):
+        # Without a sign, the length between the ends of BIGINT fits, too.
+        if time[middle] > time[row] and np.uint64(time[middle] - time[row]) > np.uint64(span):
             high = middle
         else:
             low = middle + 1

@@ -48,6 +48,7 @@ from cetdsl.kernels.wire.columns import (
 )
 from cetdsl.kernels.wire.order import in_order, order_of
 from cetdsl.kernels.wire.parcels import events_of_parcels, given_together
+from cetdsl.kernels.wire.portions import take
 from cetdsl.kernels.wire.runs import events_of_runs
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -83,7 +84,7 @@ class Chunk(NamedTuple):
     def key_columns(self, keys: Iterable[int], segment: Ints) -> list[pa.Array]:
         """Returns the key columns of these numbers, with a value for each of some segments."""
         rows = from_numpy(self.events.segment_start[segment])
-        return [self.column(f"{KEY}{key}").take(rows) for key in keys]
+        return [take(self.column(f"{KEY}{key}"), rows) for key in keys]
 
     @property
     def slices(self) -> Slices:
@@ -371,16 +372,20 @@ def by_chunks(
     chunk_events: int,
     answer: Callable[[Chunk], Columns],
     queries: Sequence[KernelSpec] = (),
+    enough: Callable[[], bool] = lambda: False,
 ) -> Columns:
     """Yields a kernel's answer to each chunk of a sorted stream; errors of too large a key name that key.
 
     The function of every stage that reads events begins with this one. The batches are sorted by key, time bucket, time
     and tie-break columns, ``chunk_events`` is the least number of events of a chunk, and each answer is a list of
-    columns. Each of the ``queries`` has windows of its own; by default there is only ``spec``.
+    columns. Each of the ``queries`` has windows of its own; by default there is only ``spec``. No chunk is read after
+    one whose answer is ``enough``.
     """
     for chunk in ChunkReader(spec, batches, chunk_events, queries):
         with refusing_too_large(spec, chunk):
             yield from answer(chunk)
+        if enough():
+            return
 
 
 def window_type(spec: KernelSpec) -> pa.DataType:

@@ -285,6 +285,33 @@ def unscaled_integers(column: pa.Array) -> list[int] | Ints:
         return [0 if v is None else int(v.scaleb(scale)) for v in column.to_pylist()]
 
 
+def from_unscaled(values: Sequence[int], absent: Bools, kind: pa.DataType) -> pa.Array:
+    """Makes an Arrow array of decimals from whole numbers of their last digit, with NULL where ``absent``.
+
+    Examples
+    --------
+    >>> from_unscaled([-125, 0], np.array([False, True]), pa.decimal128(5, 2)).to_pylist()
+    [Decimal('-1.25'), None]
+    """
+    stored = b"".join(value.to_bytes(16, "little", signed=True) for value in values)
+    return pa.Array.from_buffers(kind, len(values), [bitmap(absent), pa.py_buffer(stored)])
+
+
+def limbs_of(column: pa.Array) -> list[Ints]:
+    """Returns the 32-bit limbs of a column of decimals, the lowest first, of which the last has the sign; NULL is 0.
+
+    Examples
+    --------
+    >>> limbs = limbs_of(pa.array([decimal.Decimal("-0.01"), None], pa.decimal128(38, 2)))
+    >>> sum(int(limb[0]) << 32 * place for place, limb in enumerate(limbs))
+    -1
+    """
+    words = np.frombuffer(column.buffers()[1], dtype=np.uint32).reshape(-1, 4)
+    words = words[column.offset : column.offset + len(column)]
+    limbs = (*words[:, :3].T, words[:, 3].view(np.int32))
+    return [np.where(validity(column), limb.astype(np.int64), 0) for limb in limbs]
+
+
 def pieces_of(lengths: Ints, longest: int) -> Ints:
     """Returns where pieces of ``longest`` rows at most begin, of stretches of these lengths one behind the other.
 

@@ -33,7 +33,7 @@ from cetdsl.kernels.wire.radix import order_by_key_and_time
 
 #: Rows of a batch at most.
 BATCH_ROWS = 1 << 17
-#: Parts that are merged at once; more of them become one before others come.
+#: Parts that are merged at once.
 MERGED_PARTS = 32
 _ENDS = np.iinfo(np.int64)
 
@@ -79,7 +79,7 @@ def in_order(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     """
     numbers, waiting, held = KeyNumbers(), list[pa.RecordBatch](), 0
     with ExitStack() as files:
-        parts: list[Iterator[_Piece]] = []
+        stored = _Parts(order, files)
         for batch in batches:
             if order.nulls_apart and (time := batch.column(order.by[0].column)).null_count:
                 yield batch.filter(time.is_null())
@@ -88,10 +88,9 @@ def in_order(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
                 waiting.append(batch)
                 held += batch.nbytes
             if held > order.memory:
-                parts.append(_on_disk(_sorted(order, numbers, waiting), order.memory, files))
+                stored.add(_sorted(order, numbers, waiting))
                 held = 0
-                if len(parts) == MERGED_PARTS:
-                    parts = [_on_disk(_merged(order, parts), order.memory, files)]
+        parts = stored.few()
         if waiting:
             parts.append(_sorted(order, numbers, waiting))
         yield from (piece.rows for piece in (_merged(order, parts) if len(parts) > 1 else parts[0] if parts else ()))
@@ -221,8 +220,44 @@ def local_directory() -> str | None:
     return None
 
 
+class _Parts:
+    """Parts of a task's rows on disk, each in order, in the order in which they came.
+
+    As many of one level as are merged at once become one of the next level. So rows are written anew once a level, of
+    which there are as many as the logarithm of the number of parts says.
+    """
+
+    def __init__(self, order: RowOrder, files: ExitStack) -> None:
+        self._order, self._files = order, files
+        self._levels: list[list[Iterator[_Piece]]] = []
+
+    def add(self, pieces: Iterator[_Piece], level: int = 0) -> None:
+        """Writes a part that is in order, and merges those that are enough by now."""
+        if level == len(self._levels):
+            self._levels.append([])
+        parts = self._levels[level]
+        parts.append(self._written(pieces))
+        if len(parts) == MERGED_PARTS:
+            self._levels[level] = []
+            self.add(_merged(self._order, parts), level + 1)
+
+    def few(self) -> list[Iterator[_Piece]]:
+        """Returns all parts, so few that one more can be merged with them; the least are merged for that."""
+        parts = [part for level in reversed(self._levels) for part in level]
+        while len(parts) >= MERGED_PARTS:
+            last = parts[-min(MERGED_PARTS, len(parts) - MERGED_PARTS + 2) :]
+            parts = [*parts[: -len(last)], self._written(_merged(self._order, last))]
+        return parts
+
+    def _written(self, pieces: Iterator[_Piece]) -> Iterator[_Piece]:
+        return _on_disk(pieces, self._order.memory, self._files)
+
+
 def _on_disk(pieces: Iterator[_Piece], memory: int, files: ExitStack) -> Iterator[_Piece]:
-    """Writes rows in order to a file that nobody else sees, which goes away with this process, and reads them anew."""
+    """Writes rows in order to a file that nobody else sees, and reads them anew.
+
+    The file goes away when all of it has been read; at the latest, with ``files`` or this process.
+    """
     directory = local_directory()
     try:
         file: IO[bytes] = files.enter_context(tempfile.TemporaryFile(dir=directory))  # noqa: SIM115
@@ -252,10 +287,11 @@ def _write(pieces: Iterator[_Piece], memory: int, file: IO[bytes]) -> None:
 
 
 def _read(file: IO[bytes]) -> Iterator[_Piece]:
-    file.seek(0)
-    for batch in pa.ipc.open_stream(file):
-        rows = pa.RecordBatch.from_arrays(batch.columns[2:], names=batch.schema.names[2:])
-        yield _Piece(to_numpy(batch.column(0)), to_numpy(batch.column(1)), rows)
+    with file:
+        file.seek(0)
+        for batch in pa.ipc.open_stream(file):
+            rows = pa.RecordBatch.from_arrays(batch.columns[2:], names=batch.schema.names[2:])
+            yield _Piece(to_numpy(batch.column(0)), to_numpy(batch.column(1)), rows)
 
 
 # ----------------------------------------------------------------------------------------------------------- merging

@@ -16,14 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
+from cetdsl.ir.parcels import TALLIED, BucketsOfTime, ParcelSpec
 from cetdsl.ir.shares import number_of_task
 from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers, pieces_of, validity
 
-#: The events of a task are counted by at most so many time buckets: the oldest ones, as the late are among these, and
-#: all others as one.
-TALLIED = 64
 #: Bytes of events that are packed at once, at least and at most, and of a parcel at most, about.
 BUFFER_BYTES, MOST_BUFFER_BYTES, PARCEL_BYTES = 8 << 20, 64 << 20, 64 << 10
 #: Of smaller parcels, the bytes and the calls that each takes for itself are more than a small part.
@@ -194,8 +191,28 @@ def merged(parcels: Sequence[bytes]) -> bytes:
 
 
 def of_state(parcel: pa.Buffer) -> pa.RecordBatch:
-    """Returns the events of a parcel out of a stream's state, which another version of Arrow may have written."""
-    return one_batch(pa.ipc.open_stream(parcel, options=_OUT_OF_STATE).read_all())
+    """Returns the events of a parcel out of a stream's state, which another version of Arrow may have written.
+
+    Spark calls timestamps by the session's zone, which may have been another one when the parcel was packed. They are
+    the same numbers in any zone, and get that of all.
+    """
+    events = one_batch(pa.ipc.open_stream(parcel, options=_OUT_OF_STATE).read_all())
+    schema = pa.schema([_in_utc(field) for field in events.schema])
+    return events if events.schema.equals(schema) else events.cast(schema)
+
+
+def _in_utc(field: pa.Field) -> pa.Field:
+    """Returns a field whose timestamps, also those in its values, are in UTC if they have a zone."""
+    kind = field.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return field.with_type(pa.timestamp(kind.unit, tz="UTC"))
+    if pa.types.is_map(kind):
+        return field.with_type(pa.map_(_in_utc(kind.key_field), _in_utc(kind.item_field)))
+    if pa.types.is_struct(kind):
+        return field.with_type(pa.struct(map(_in_utc, kind)))
+    if pa.types.is_list(kind):
+        return field.with_type(pa.list_(_in_utc(kind.value_field)))
+    return field
 
 
 class Unpacker:

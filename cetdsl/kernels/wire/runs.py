@@ -8,6 +8,7 @@ by their first times, and :func:`events_of_runs` merges them back into the event
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -106,17 +107,14 @@ def events_of_runs(
 ) -> Iterator[pa.RecordBatch]:
     """Turns runs, in order of their keys and first times, back into events in order of key and time.
 
-    Events without a time come first. About ``merged_events`` are merged at once; besides, all runs are held that
-    overlap with the last one.
+    Events without a time, which their reader refuses, come in batches of their own, before the others of their key.
+    About ``merged_events`` are merged at once; besides, all runs are held that overlap with the last one.
     """
     held: pa.RecordBatch | None = None
-    for runs in _few_at_once(spec, batches, merged_events):
-        untimed = runs.column(spec.keys).null_count
-        for row in range(untimed):
-            yield _without_time(spec, runs.slice(row, 1))
-        if untimed == runs.num_rows:
+    for runs in _stretches(spec, _few_at_once(spec, batches, merged_events)):
+        if runs.column(spec.keys).null_count:
+            yield _without_time(spec, runs)
             continue
-        runs = runs.slice(untimed)
         last = runs.slice(runs.num_rows - 1)
         if held is not None:
             runs = pa.Table.from_batches([held, runs]).combine_chunks().to_batches()[0]
@@ -145,6 +143,19 @@ def _few_at_once(spec: RunSpec, batches: Iterator[pa.RecordBatch], most: int) ->
             high = max(int(np.searchsorted(offsets[1:], offsets[low] + most_bytes, side="right")), low + 1)
             yield batch.slice(low, high - low)
             low = high
+
+
+def _stretches(spec: RunSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of batches in stretches of which all runs have a time, or none has.
+
+    Runs without a time may stand anywhere: those of an earlier key come before them, as do those of time buckets
+    before 1970.
+    """
+    for runs in batches:
+        timed = validity(runs.column(spec.keys))
+        ends = [*(np.flatnonzero(timed[1:] != timed[:-1]) + 1), runs.num_rows]
+        for low, high in pairwise([0, *ends]):
+            yield runs.slice(low, high - low)
 
 
 def _offsets(packed: pa.Array) -> Ints:
@@ -178,9 +189,9 @@ def _events(spec: RunSpec, runs: pa.RecordBatch, owner: Ints, records: _Records)
     return _batch(columns)
 
 
-def _without_time(spec: RunSpec, run: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the events of a run that has no time; the reader of the events refuses them."""
-    events = _events(spec, run, *_in_order(spec, run))
+def _without_time(spec: RunSpec, runs: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the events of runs that have no time."""
+    events = _events(spec, runs, *_in_order(spec, runs))
     time = pa.nulls(events.num_rows, events.column(spec.keys).type)
     return _batch([time if k == spec.keys else events.column(k) for k in range(events.num_columns)])
 

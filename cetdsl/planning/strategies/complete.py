@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import attrs
 
+from cetdsl.analysis.guards import own_term
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
@@ -43,7 +44,7 @@ from cetdsl.ir.operators import (
 )
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
-from cetdsl.pattern.expressions import Aggregate, Length, strip
+from cetdsl.pattern.expressions import Aggregate, Expr, Length
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
@@ -272,7 +273,7 @@ def count_paths(built: BuildGraph, request: CountRequest) -> Operator:
 
 def _counting(built: BuildGraph, request: CountRequest, partial: bool) -> KernelSpec:
     """The specification of a count; ``partial`` results are those of partitions."""
-    accumulators = AccumulatorPlan(built.compiled, ((request.name, COUNT),))
+    accumulators = AccumulatorPlan(built.compiled, ((request.name, COUNT),), built.source.schema)
     return attrs.evolve(built.spec, answer=accumulators.answer(built.source, request.number, partial))
 
 
@@ -339,7 +340,9 @@ def top_paths(built: BuildGraph, request: TopRequest) -> _Plan:
         return TopOfEach(listed, request.size, request.by, request.name, request.complete.columns)
     if not request.by.definition.is_total and not isinstance(argument, Length):
         return Declined(f"{quote(request.by)} does not add up along a trend")
-    values = () if argument is None or isinstance(argument, Length) else (strip(argument),)
+    values: tuple[Expr, ...] = ()
+    if argument is not None and not isinstance(argument, Length):
+        values = (own_term(argument, built.source.schema, built.compiled.conditions),)
     return TopPaths(attrs.evolve(built, values=values), request.size, request.by, request.name)
 
 

@@ -41,7 +41,7 @@ def fold(request: AggregateRequest) -> Operator | Declined:
         return Declined("partitions of one group are added up in a second step")
     if request.number not in ("double", "decimal"):
         return Declined(f"Spark has no number for the form {request.number!r}")
-    accumulators = AccumulatorPlan(compiled, request.aggregates)
+    accumulators = AccumulatorPlan(compiled, request.aggregates, source.schema)
     others = {aggregate.function for _, aggregate in request.aggregates if not aggregate.definition.is_count}
     if others:
         return Declined(f"{', '.join(sorted(others)).upper()} outgrows Spark's own numbers")

@@ -35,13 +35,8 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
             return Declined(reason)
     if request.is_pair:
         return _pair(request, sides, source)
-    accumulators = AccumulatorPlan(sides[0], request.aggregates)
-    plan = _propagate(Scan(source, sides[0]), accumulators, request.number, source.answers_add_up)
-    answer = plan.spec.answer
-    if not any(answer.accumulators[number].is_additive for output in answer.outputs for number in output.inputs):
-        # Nobody asks how many trends there are, and to count them exactly may take far longer than to find extremes.
-        plan = attrs.evolve(plan, spec=plan.spec.with_answer(exact=False))
-    return merged(plan)
+    accumulators = AccumulatorPlan(sides[0], request.aggregates, source.schema)
+    return merged(_propagate(Scan(source, sides[0]), accumulators, request.number, source.answers_add_up))
 
 
 def _prepared(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
@@ -103,11 +98,13 @@ def _pair(request: AggregateRequest, sides: tuple[Compiled, ...], source: Source
             if reason is not None:
                 return Declined(f"the trends that both sides of AND match: {reason}")
             parts.append(_side(request, Scan(inner, compiled, "trends of both sides")))
-    outputs = tuple(AccumulatorPlan(left, request.aggregates).outputs)
+    outputs = tuple(AccumulatorPlan(left, request.aggregates, source.schema).outputs)
     return Merge(PairCounts(Union(tuple(parts)), outputs, source.groups, len(parts)), source.groups)
 
 
 def _side(request: AggregateRequest, scan: Scan) -> Propagate:
     """Plans one set of trends of an AND; its counts are exact in any number form, because they are multiplied."""
-    plan = _propagate(scan, AccumulatorPlan(scan.compiled, request.aggregates), request.number, True)
+    plan = _propagate(
+        scan, AccumulatorPlan(scan.compiled, request.aggregates, scan.source.schema), request.number, True
+    )
     return attrs.evolve(plan, spec=plan.spec.with_answer(exact=True, outputs=()))

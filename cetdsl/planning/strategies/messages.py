@@ -34,7 +34,7 @@ def messages(request: AggregateRequest) -> Operator | Declined:
     pairs = clique_of(compiled) if spans else forest_of(compiled)
     if isinstance(pairs, str):
         return Declined(pairs)
-    accumulators = AccumulatorPlan(compiled, request.aggregates)
+    accumulators = AccumulatorPlan(compiled, request.aggregates, source.schema)
     answer = accumulators.answer(source, request.number, source.answers_add_up)
     spec = attrs.evolve(base_spec(source, compiled).with_query(pivot=-1, pairs=pairs), answer=answer)
     return merged(Messages(Scan(source, compiled), spec, tuple(accumulators.values)))

@@ -120,7 +120,7 @@ def _panes_in_place(request: AggregateRequest, extremes: bool) -> Operator | Non
     compiled = request.compiled[0]
     if compiled.residual or compiled.codes:
         return None
-    accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
+    accumulators, merge = AccumulatorPlan(compiled, request.aggregates, source.schema), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
     if why_not_in_panes(spec) or extremes != bool(why_extreme(spec.answer)):
         return None
@@ -155,7 +155,7 @@ def _carried(request: AggregateRequest, source: Source, in_ranges: bool) -> _Car
     compiled = request.compiled[0]
     if compiled.residual or compiled.codes:
         return Declined(COMPARED)
-    accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
+    accumulators, merge = AccumulatorPlan(compiled, request.aggregates, source.schema), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
     values = tuple(accumulators.values)
     reason = why_not_in_panes(spec, in_ranges) or why_extreme(spec.answer) or _why_not_apart(spec, values, source)

@@ -19,6 +19,7 @@ from cetdsl.ir.windowing import (
     Windowing,
     answered_by_bucket,
     closed_apart,
+    closed_sooner,
     cut_into,
     overlap,
     overlaps,
@@ -30,6 +31,7 @@ from cetdsl.pattern.query import Selection, Window
 from cetdsl.pattern.text import selection_lines
 from cetdsl.planning.compile import compile_query, side_query
 from cetdsl.planning.detection import BY_DEFAULT, Detection
+from cetdsl.planning.keeping import parts_of_spans
 
 #: One time bucket of a long key holds this many window lengths; it copies one length of events into its neighbour.
 BUCKET_WINDOWS = 8
@@ -101,6 +103,10 @@ def source_of(resolved: ResolvedQuery) -> Source:
     groups = tuple(dict.fromkeys(query.group_by))
     partitions = tuple(name for name in dict.fromkeys(query.partition_by) if name not in groups)
     windowing = windowing_of(query.window, resolved.is_stream)
+    if resolved.by_bucket:
+        windowing = answered_by_bucket(windowing)
+    elif resolved.is_stream:
+        windowing = closed_sooner(windowing, parts_of_spans(resolved.emit, resolved.state))
     return Source(
         resolved.schema,
         resolved.time.name,
@@ -111,7 +117,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
         groups,
         partitions,
         tuple(name for name in resolved.asked_partition_by if name not in groups),
-        answered_by_bucket(windowing) if resolved.by_bucket else windowing,
+        windowing,
         resolved.sort,
         resolved.watermark,
         resolved.emit,

@@ -25,7 +25,7 @@ def sweep(request: AggregateRequest) -> Operator | Declined:
     pivot = sweep_pivot(compiled, source.windowing.kind)
     if isinstance(pivot, str):
         return Declined(pivot)
-    accumulators = AccumulatorPlan(compiled, request.aggregates)
+    accumulators = AccumulatorPlan(compiled, request.aggregates, source.schema)
     answer = accumulators.answer(source, request.number, source.answers_add_up)
     spec = attrs.evolve(base_spec(source, compiled).with_query(pivot=pivot), answer=answer)
     return merged(Sweep(Scan(source, compiled), spec, tuple(accumulators.values)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import attrs
@@ -46,14 +47,14 @@ def keep_tighter_bound(resolved: ResolvedQuery) -> ResolvedQuery:
 class _Bound:
     """``left op right + constant``, where the comparison is an order: an upper bound of the left side, or a lower one.
 
-    ``type`` is that of the sum.
+    ``type`` is that of the sum, and what a length moves it by.
     """
 
     op: str
     left: Expr
     right: Expr
     constant: Any
-    type: str | None
+    type: tuple[str | None, str]
 
     @property
     def is_upper(self) -> bool:
@@ -80,10 +81,22 @@ def _bound_of(predicate: Expr, resolved: ResolvedQuery) -> _Bound | None:
     base, constant, sign = _sum_of(found.right)
     length = length_of(constant)
     if length is not None:
-        return _Bound(found.op, found.left, base, sign * length, kind)
+        by = _moved_by(length) if kind == "timestamp" else "clock"
+        return None if by is None else _Bound(found.op, found.left, base, sign * length, (kind, by))
     if not isinstance(constant.value, int) or bounds_of(found.right, resolved) is None:
         return None
-    return _Bound(found.op, found.left, base, sign * constant.value, kind)
+    return _Bound(found.op, found.left, base, sign * constant.value, (kind, ""))
+
+
+def _moved_by(length: datetime.timedelta) -> str | None:
+    """Returns what a length moves a time of a zone by: the "clock", or the "calendar"; None if both do.
+
+    Where clocks change, the time a day later may come before the one that is 23 hours and a half later.
+    """
+    day = datetime.timedelta(days=1)
+    if abs(length) < day:
+        return "clock"
+    return None if length % day else "calendar"
 
 
 def _sum_of(expr: Expr) -> tuple[Expr, Literal, int]:

@@ -6,7 +6,7 @@ import attrs
 
 from cetdsl.analysis.classify import adjacent_pair
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.types import is_orderable
+from cetdsl.analysis.types import is_collated, is_orderable
 from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Role
 from cetdsl.pattern.nodes import And, Pattern, events, negations
 from cetdsl.pattern.properties import (
@@ -74,7 +74,7 @@ def equality_to_partition(resolved: ResolvedQuery) -> ResolvedQuery:
 def _can_be_key(resolved: ResolvedQuery, column: str) -> bool:
     type_ = resolved.schema.type_of(column)
     # Under a collation, equal strings differ in bytes.
-    return type_ is not None and is_orderable(type_) and "collate" not in type_.lower()
+    return type_ is not None and is_orderable(type_) and not is_collated(type_)
 
 
 def ties_everything(pattern: Pattern, ties: list[Tie]) -> bool:

@@ -8,11 +8,12 @@ import attrs
 
 from cetdsl.analysis.classify import PredicateClass, negations_of, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.types import category, type_of
+from cetdsl.analysis.types import are_of_one_type, category, type_of
 from cetdsl.ir.schema import Schema
+from cetdsl.pattern.automaton import reach
 from cetdsl.pattern.expressions import MIRRORED, Attribute, Binary, Expr, Role, strip, variables, with_attributes
 from cetdsl.pattern.nodes import And, Pattern, events
-from cetdsl.pattern.properties import binds_at_least_one, binds_at_most_one, follow_pairs, runs_in_turn
+from cetdsl.pattern.properties import binds_at_least_one, binds_at_most_one, follow_pairs
 from cetdsl.pattern.query import ANY, STRICT
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import with_where
@@ -66,8 +67,7 @@ def _related(where: Iterable[Expr], pattern: Pattern, schema: Schema) -> list[tu
         comparison = separate(predicate) if shape(predicate) is PredicateClass.PAIRWISE else None
         if comparison is None or comparison.op != "=" or negations_of(predicate, pattern):
             continue
-        types = {type_of(side, schema) for side in (comparison.left, comparison.right)}
-        if None in types or len(types) > 1:
+        if not are_of_one_type(comparison.left, comparison.right, schema):
             continue
         equalities, terms = [predicate], dict(zip(comparison.variables, (comparison.left, comparison.right)))
         for other in found[:]:
@@ -106,23 +106,30 @@ def _something_between(pair: Iterable[str], names: Iterable[str], pattern: Patte
     """Whether a trend may bind another variable than these between events of a pair."""
     follow = follow_pairs(pattern)
     others = {event.variable for event in events(pattern)} - set(names)
-    behind, before = (_reached(set(pair), steps) & others for steps in (follow, {step[::-1] for step in follow}))
+    behind, before = (reach(set(pair), steps) & others for steps in (follow, {step[::-1] for step in follow}))
     return bool(behind & before)
 
 
-def _reached(names: set[str], steps: Iterable[tuple[str, str]]) -> set[str]:
-    """Returns what one or more steps lead to."""
-    found = set[str]()
-    while new := {later for earlier, later in steps if earlier in names | found} - found:
-        found |= new
-    return found
+def _are_in_turn(earlier: str, later: str, pattern: Pattern) -> bool:
+    """Whether a trend that binds both variables binds all its events of one, and directly after them all of the other.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.nodes import Event, Or, Repeat, Seq
+    >>> a, b, c = Event("a"), Event("b"), Event("c")
+    >>> _are_in_turn("a", "c", Seq((Or((a, b)), Repeat(c)))), _are_in_turn("a", "c", Seq((a, Repeat(b, 0, 1), c)))
+    (True, False)
+    """
+    pair, follow = (earlier, later), follow_pairs(pattern)
+    return pair in follow and earlier not in reach({later}, follow) and not _something_between(pair, pair, pattern)
 
 
 @rule("pairwise-to-adjacent", keeps=Keeps.DERIVATIONS)
 def pairwise_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
     """B.x > A.x  ->  NEXT(B).x > A.x
 
-    In ``SEQ(A, B)``, where each trend binds one event after the other. In ``SEQ(A, B+)`` as well, if values rise from
+    In ``SEQ(A, B)``, where each trend binds one event after the other, and in ``SEQ(A OR C, B)``, where each trend that
+    binds both does. In ``SEQ(A, B+)`` as well, if values rise from
     each B to the next by a predicate such as ``NEXT(B).x > B.x``: then the first B has the smallest of all.
     """
     query = resolved.query
@@ -134,7 +141,7 @@ def pairwise_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
         scopes = _scopes(predicate, query.pattern)
         pair = variables(predicate)
         for earlier, later in (pair, pair[::-1]):
-            if scopes and all((earlier, later) in runs_in_turn(scope) for scope in scopes):
+            if scopes and all(_are_in_turn(earlier, later, scope) for scope in scopes):
                 runs = {name for name in pair for scope in scopes if not binds_at_most_one(scope, name)}
                 if len(runs) == 1 and frozenset(pair) in guarding and not _is_equality(predicate):
                     # It may exclude pairs for which the inseparable predicate would fail; that one needs a pass for
@@ -193,8 +200,8 @@ def _in_one_order(left: Expr, right: Expr, schema: Schema) -> bool:
 
     Numbers do, whatever their types. Local times do not where they become instants: an hour comes twice in autumn.
     """
-    types = type_of(left, schema), type_of(right, schema)
-    return types[0] is not None and (types[0] == types[1] or {category(t) for t in types} == {"number"})
+    numbers = {category(type_of(side, schema)) for side in (left, right)} == {"number"}
+    return numbers or are_of_one_type(left, right, schema)
 
 
 def _with_next(term: Expr, later: str) -> Expr:

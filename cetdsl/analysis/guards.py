@@ -1,0 +1,97 @@
+"""Guards terms that may be an error, so that they are evaluated for events of their variable alone.
+
+A stream has events of many types. A division, or a text read as a number, is an error for some values, and those of an
+event that a variable cannot be bound to are none of its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cetdsl.analysis.types import is_integer, type_of
+from cetdsl.ir.schema import Schema
+from cetdsl.pattern.expressions import (
+    ARITHMETIC,
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Guarded,
+    Literal,
+    SparkColumn,
+    Unary,
+    strip,
+    variables,
+)
+
+#: The conditions of variables by name; those of every event are None, or none.
+Conditions = Mapping[str, Expr | None]
+#: Functions that have a value, or NULL, for all values of their arguments; the others only unless these are texts.
+_TOTAL = (
+    *("in", "isnull", "isnotnull", "isnan", "coalesce", "nullif", "ifnull", "nvl", "greatest", "least"),
+    *("length", "char_length", "lower", "upper", "trim", "ltrim", "rtrim", "concat", "concat_ws"),
+    *("startswith", "endswith", "contains"),
+)
+_TOTAL_UNLESS_READ = (
+    *("year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "quarter", "hour", "minute", "second"),
+    *("unix_date", "unix_micros", "unix_millis", "unix_seconds", "unix_timestamp"),
+    *("sqrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cbrt"),
+)
+#: Types that hold every whole number of the narrower ones.
+_WIDE = ("bigint", "double", "float", "string", "ceil", "floor")
+
+
+def own_term(term: Expr, schema: Schema, conditions: Conditions) -> Expr:
+    """Returns a term over the events of one variable as a term over an event's own row.
+
+    One that may fail is guarded by the variable's condition. Of a variable that is not among them, as it belongs to
+    another side of an AND, no event is asked.
+    """
+    stripped = strip(term)
+    condition = next((conditions.get(variable, Literal(False)) for variable in variables(term)), None)
+    if condition is None or not may_fail(stripped, schema):
+        return stripped
+    return Guarded(strip(condition), stripped)
+
+
+def may_fail(term: Expr, schema: Schema) -> bool:
+    """Whether a term or predicate may be an error for some values.
+
+    It divides, computes with numbers of few digits, calls a function that may be an error, or is a column of Spark's. A
+    constant that is added to a column is none: times, say, are far from the ends of their types.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.schema import Field
+    >>> from cetdsl.pattern.expressions import Attribute
+    >>> schema = Schema([Field("x", "int"), Field("y", "double"), Field("s", "string")])
+    >>> x, y, s, one = Attribute("b", "x"), Attribute("b", "y"), Attribute("b", "s"), Literal(1)
+    >>> terms = Binary("+", x, one), Binary("*", x, x), Binary("*", y, y), Binary("/", y, y), Binary("/", y, one)
+    >>> [may_fail(term, schema) for term in (*terms, Call("int", (s,)), Call("bigint", (x,)))]
+    [False, True, False, True, False, True, False]
+    """
+    return any(_fails(node, schema) for node in term.walk())
+
+
+def _fails(node: Expr, schema: Schema) -> bool:
+    """Whether what a node does with the values of its children is an error for some of them."""
+    if isinstance(node, Call):
+        types = [type_of(argument, schema) for argument in node.arguments]
+        if node.name in _WIDE:
+            return not all(map(is_integer, types))
+        return node.name not in _TOTAL and (
+            node.name not in _TOTAL_UNLESS_READ or not {None, "string"}.isdisjoint(types)
+        )
+    if isinstance(node, Unary):
+        return node.op == "-" and not isinstance(node.operand, Literal) and not _is_real(node, schema)
+    if not isinstance(node, Binary) or node.op not in ARITHMETIC:
+        return isinstance(node, SparkColumn)
+    if node.op in "/%":
+        return not (isinstance(node.right, Literal) and node.right.value)
+    is_moved = node.op != "*" and {Attribute, Literal} == {type(node.left), type(node.right)}
+    return not is_moved and not _is_real(node, schema)
+
+
+def _is_real(term: Expr, schema: Schema) -> bool:
+    """Whether a term is a floating number, which may be infinite, or a time, whose range is the calendar's."""
+    return type_of(term, schema) in ("float", "double", "date", "timestamp", "timestamp_ntz")
