@@ -391,16 +391,19 @@ def _check_following(chosen: argparse.Namespace) -> None:
 def _follow(answer: DataFrame, schema: StructType, chosen: argparse.Namespace) -> None:
     """Prints the answers of each micro-batch, and reports late events, until it is interrupted or done.
 
-    The checkpoint keeps the ``schema`` of the events from its first micro-batch on.
+    The checkpoint keeps the ``schema`` of the events, from the first micro-batch on that is answered.
     """
+    keeps = not chosen.checkpoint
 
-    def show(rows: DataFrame, number: int) -> None:
+    def show(rows: DataFrame, _: int) -> None:
+        nonlocal keeps
         # All tasks have to run, also those whose rows are not shown: each writes its part of the state.
         rows.persist().count()
         found = rows.limit(chosen.show + 1).collect()
         rows.unpersist()
-        if chosen.checkpoint and number == 0:
+        if not keeps:
             _remember(rows.sparkSession, schema, chosen.checkpoint)
+            keeps = True
         if found:
             print(table(rows.columns, found[: chosen.show]), flush=True)
         if len(found) > chosen.show:
@@ -639,7 +642,8 @@ def _with_watermark(events: DataFrame, chosen: argparse.Namespace) -> DataFrame:
         return events.withWatermark(in_backquotes(time.name), chosen.delay)
     except Exception as error:
         # Spark has a condition for what is no interval, and none for one below 0, which is an illegal argument.
-        if condition_of(error) != "CANNOT_PARSE_INTERVAL" and not isinstance(error, IllegalArgumentException):
+        is_of_delay = condition_of(error) in ("CANNOT_PARSE_INTERVAL", "NOT_STR")  # the latter where it is empty
+        if not is_of_delay and not isinstance(error, IllegalArgumentException):
             raise
         raise CommandLineError(
             f"--delay {chosen.delay!r} is no length of time to wait", hint="write it like --delay '10 minutes'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -147,24 +147,35 @@ def test_the_vertices_of_a_graph_are_the_same_by_small_portions(monkeypatch: pyt
     assert cut
 
 
-def test_matches_of_a_deferred_not_come_by_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each trend comes with the matches of NOT in its gap, which Spark is to judge."""
+def trends_with_matches(**texts: Sequence[str]) -> list[Any]:
+    """The trends of ``SEQ(A, NOT N, B)`` over eight events, each with the matches of NOT, which show their time."""
     machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1, guards=(0,)),))
     negation = Negation(Machine((2,), ((0, ()),), ((0, ()),), ()), deferred=True)
-    layout = attrs.evolve(RowLayout.of(0, "t", "bigint"), event=(OfTime(),))
-    spec = TrendsSpec(
-        KernelSpec(KernelQuery(machine, (negation,)), layout), (), ("A", "B", "N"), ("t",), -1, ((0, (0,)),)
-    )
-    masks = pa.array([1, 4, 1, 4, 2, 4, 2, 2])
+    plain = RowLayout.of(0, "t", "bigint")
+    event = (OfTime(), *map(InColumn, texts))
+    layout = attrs.evolve(plain, columns=(*plain.columns, *texts), event=event)
+    kernel = KernelSpec(KernelQuery(machine, (negation,)), layout)
+    spec = TrendsSpec(kernel, (), ("A", "B", "N"), ("t", *texts), -1, ((0, (0,)),))
+    events = [pa.array(range(8)), pa.array([1, 4, 1, 4, 2, 4, 2, 2]), *map(pa.array, texts.values())]
+    batch = pa.record_batch(events, names=list(layout.columns))
+    return [[value.as_py() for value in row] for row in rows_of(trend_stream(spec, iter([batch])))]
 
-    def answer() -> list[Any]:
-        batch = pa.record_batch([pa.array(range(8)), masks], names=list(layout.columns))
-        return [[value.as_py() for value in row] for row in rows_of(trend_stream(spec, iter([batch])))]
 
-    whole, cut = answer(), recorded(monkeypatch)
-    assert answer() == whole
+def test_matches_of_a_deferred_not_come_by_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each trend comes with the matches of NOT in its gap, which Spark is to judge."""
+    whole, cut = trends_with_matches(), recorded(monkeypatch)
+    assert trends_with_matches() == whole
     assert [len(matches) for matches, _ in whole] == [2, 3, 3, 1, 2, 2]
     assert cut
+
+
+def test_matches_go_by_what_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One long text of an event, which no match shows, does not put each trend into a batch of its own."""
+    lots = list[slice]()
+    monkeypatch.setattr(trends, "lots", lambda *sizes: [lots.append(lot) or lot for lot in side_by_side.lots(*sizes)])
+    monkeypatch.setattr(portions, "PORTION", 1_000)
+    assert len(trends_with_matches(e0=["x" * 10_000, *["x"] * 7])) == 6
+    assert len(lots) == 1
 
 
 def test_partial_trends_are_joined_by_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,11 +29,24 @@ from cetdsl.analysis import (
 )
 from cetdsl.errors import InvalidNode, ResolutionError, RewriteCycle
 from cetdsl.frontend.sase import parse
-from cetdsl.pattern.expressions import COMPARISONS, Attribute, Binary, Literal, Role, SparkColumn, attributes, conjuncts
+from cetdsl.pattern.expressions import (
+    COMPARISONS,
+    Aggregate,
+    Attribute,
+    Binary,
+    Literal,
+    Role,
+    SparkColumn,
+    attributes,
+    conjuncts,
+)
 from cetdsl.pattern.nodes import And, Event, Or, Repeat, Seq, events, negations
 from cetdsl.pattern.properties import follow_pairs, positive_variables, sides
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
+from cetdsl.planning.planner import plan_aggregate
+from cetdsl.planning.sights import with_sights
+from cetdsl.planning.strategies.request import compile_sides
 from cetdsl.rewrite import Batch, Keeps, all_rules, rewrite, rule, run_batches
 
 pytestmark = pytest.mark.simple_plans
@@ -369,6 +382,26 @@ def test_whole_numbers_that_floating_ones_cannot_tell_apart_contradict_nothing(t
     result, _ = rewrite(analyse(Query(Event("a", condition=Binary("and", *pair))), schema))
     dead = {"float": 0, "double": 2**24}.get(type_, 2**53) >= exact
     assert (result.query.pattern == Event("a", None, Literal(False))) is dead
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy", "sighted"),
+    [
+        ("PATTERN SEQ(A, B, C) WHERE C.until BETWEEN A.until AND A.until + INTERVAL '1' HOUR", "sweep", []),
+        ("PATTERN SEQ(A, B+, C) WHERE C.until > A.until + INTERVAL '1' HOUR AND C.until > B.until", "sweep", []),
+        ("PATTERN SEQ(A, NOT C, B) WHERE C.ts < A.ts + INTERVAL '5' MINUTE", "sweep", [True]),
+        ("PATTERN SEQ(A, NOT C, B) WHERE unix_seconds(C.ts) - 5 < unix_seconds(A.ts)", "sweep", [True]),
+        ("PATTERN SEQ(A, B+) WHERE NEXT(B).ts > B.ts AND B.ts > A.ts + INTERVAL 1 HOUR MATCHING NEXT", "kernel", []),
+        ("PATTERN SEQ(A, B+) WHERE date_trunc('hour', A.ts) = date_trunc('hour', B.ts)", "kernel", []),
+    ],
+)  # fmt: skip
+def test_times_that_lengths_move_are_compared_in_one_column(text: str, strategy: str, sighted: list[bool]) -> None:
+    schema = Schema([*COLUMNS.fields, Field("until", "timestamp"), Field("type", "string")])
+    found = rewrite(analyse(parse(text), schema, Binding("ts")))[0]
+    decision = plan_aggregate(found, (("n", Aggregate("count")),), "decimal")
+    assert decision.strategy == strategy
+    [compiled] = compile_sides(found)
+    assert [negation.sight is not None for negation in with_sights(compiled, found).negations] == sighted
 
 
 def test_contradictions_need_types_that_are_compared_exactly() -> None:

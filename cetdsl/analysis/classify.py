@@ -136,6 +136,11 @@ class Separable:
     variables: tuple[str, str]
 
 
+def is_inseparable(predicate: Expr) -> bool:
+    """Whether a predicate relates two events by a term of both, so that each pair has to be tested."""
+    return shape(predicate) in (PredicateClass.ADJACENT, PredicateClass.PAIRWISE) and separate(predicate) is None
+
+
 def separate(predicate: Expr) -> Separable | None:
     """An adjacent or pairwise comparison as two one-sided terms; None when it does not split.
 

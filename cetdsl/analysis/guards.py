@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cetdsl.analysis.types import is_integer, type_of
+from cetdsl.analysis.types import category, is_integer, type_of
 from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
     ARITHMETIC,
-    Attribute,
     Binary,
     Call,
     Expr,
@@ -26,19 +25,23 @@ from cetdsl.pattern.expressions import (
 
 #: The conditions of variables by name; those of every event are None, or none.
 Conditions = Mapping[str, Expr | None]
-#: Functions that have a value, or NULL, for all values of their arguments; the others only unless these are texts.
+#: Functions that have a value, or NULL, for all values of their arguments.
 _TOTAL = (
-    *("in", "isnull", "isnotnull", "isnan", "coalesce", "nullif", "ifnull", "nvl", "greatest", "least"),
-    *("length", "char_length", "lower", "upper", "trim", "ltrim", "rtrim", "concat", "concat_ws"),
-    *("startswith", "endswith", "contains"),
+    *("in", "isnull", "isnotnull", "equal_null", "string", "hash", "xxhash64", "length", "char_length", "concat_ws"),
+    *("lower", "upper", "initcap", "trim", "ltrim", "rtrim", "concat", "substring", "reverse"),
+    *("startswith", "endswith", "contains", "like", "ilike"),
 )
+#: They have, unless they read a text as a time or a number.
 _TOTAL_UNLESS_READ = (
-    *("year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "quarter", "hour", "minute", "second"),
-    *("unix_date", "unix_micros", "unix_millis", "unix_seconds", "unix_timestamp"),
-    *("sqrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cbrt"),
+    *("year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "weekofyear", "quarter", "hour", "minute"),
+    *("second", "date_trunc", "to_date", "datediff", "unix_date", "unix_micros", "unix_millis", "unix_seconds"),
+    *("unix_timestamp", "isnan", "sqrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cbrt"),
 )
+#: They have of floating numbers, and, where these are not read out of texts, of all that has one type.
+_TOTAL_OF_REALS = ("abs", "round", "floor", "ceil", "sign")
+_TOTAL_OF_ONE_TYPE = ("coalesce", "nullif", "ifnull", "nvl", "greatest", "least")
 #: Types that hold every whole number of the narrower ones.
-_WIDE = ("bigint", "double", "float", "string", "ceil", "floor")
+_WIDE = ("bigint", "double", "float")
 
 
 def own_term(term: Expr, schema: Schema, conditions: Conditions) -> Expr:
@@ -57,8 +60,8 @@ def own_term(term: Expr, schema: Schema, conditions: Conditions) -> Expr:
 def may_fail(term: Expr, schema: Schema) -> bool:
     """Whether a term or predicate may be an error for some values.
 
-    It divides, computes with numbers of few digits, calls a function that may be an error, or is a column of Spark's. A
-    constant that is added to a column is none: times, say, are far from the ends of their types.
+    It divides, computes with numbers of few digits, calls a function that may be an error, or is a column of Spark's.
+    To add a constant is none: times, say, are far from the ends of their types.
 
     Examples
     --------
@@ -76,20 +79,30 @@ def may_fail(term: Expr, schema: Schema) -> bool:
 def _fails(node: Expr, schema: Schema) -> bool:
     """Whether what a node does with the values of its children is an error for some of them."""
     if isinstance(node, Call):
-        types = [type_of(argument, schema) for argument in node.arguments]
-        if node.name in _WIDE:
-            return not all(map(is_integer, types))
-        return node.name not in _TOTAL and (
-            node.name not in _TOTAL_UNLESS_READ or not {None, "string"}.isdisjoint(types)
-        )
+        return not _is_total(node, [type_of(argument, schema) for argument in node.arguments])
     if isinstance(node, Unary):
         return node.op == "-" and not isinstance(node.operand, Literal) and not _is_real(node, schema)
     if not isinstance(node, Binary) or node.op not in ARITHMETIC:
         return isinstance(node, SparkColumn)
     if node.op in "/%":
         return not (isinstance(node.right, Literal) and node.right.value)
-    is_moved = node.op != "*" and {Attribute, Literal} == {type(node.left), type(node.right)}
+    is_moved = node.op != "*" and isinstance(node.left, Literal) != isinstance(node.right, Literal)
     return not is_moved and not _is_real(node, schema)
+
+
+def _is_total(call: Call, types: list[str | None]) -> bool:
+    """Whether a function has a value, or NULL, for all values of its arguments, which have these types."""
+    name = call.name
+    if name == "date_trunc":
+        types = types[1:]  # the first one names a unit
+    kinds = set(map(category, types))
+    if name in _TOTAL or name.startswith("try_"):
+        return True
+    if name in _WIDE or name in _TOTAL_OF_REALS:
+        return all(is_integer(each) if name in _WIDE else each in ("float", "double") for each in types[:1])
+    if name in _TOTAL_OF_ONE_TYPE:
+        return None not in types and (len(set(types)) == 1 or kinds == {"number"})
+    return name in _TOTAL_UNLESS_READ and kinds.isdisjoint({None, "string"})
 
 
 def _is_real(term: Expr, schema: Schema) -> bool:

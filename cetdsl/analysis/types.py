@@ -26,6 +26,7 @@ from cetdsl.pattern.expressions import (
     Length,
     Literal,
     Unary,
+    strip,
 )
 from cetdsl.pattern.text import quote
 
@@ -62,6 +63,8 @@ _FIXED = {
 }
 #: Of texts they give a text, and of bytes or lists the like.
 _PARTS = ("concat", "substring")
+#: They give times, with a zone or without, as a setting has it.
+_BY_SETTING = ("to_timestamp", "timestamp")
 _SAME_AS_ARGUMENTS = ("coalesce", "greatest", "least", "nullif", "ifnull", "nvl")
 
 
@@ -140,25 +143,41 @@ def type_of(expr: Expr, schema: Schema) -> str | None:
 
 
 def are_of_one_type(left: Expr, right: Expr, schema: Schema) -> bool:
-    """Whether two terms are of one type, whatever the session's settings are.
-
-    These decide how many digits decimals have that are computed, and whether texts become instants or local times.
+    """Whether two terms, each of the events of a variable, are of one type, whatever the session's settings are.
 
     Examples
     --------
     >>> from cetdsl.ir.schema import Field
-    >>> x, d = Attribute("a", "x"), Attribute("a", "d")
-    >>> schema = Schema([Field("x", "double"), Field("d", "decimal(10,2)")])
-    >>> are_of_one_type(x, Binary("*", x, Literal(2)), schema), are_of_one_type(d, d, schema)
-    (True, True)
-    >>> are_of_one_type(Binary("/", d, Literal(2)), Binary("/", d, Literal(30000)), schema)
+    >>> schema = Schema([Field("x", "double"), Field("d", "decimal(10,2)"), Field("t", "timestamp")])
+    >>> x, d, t = Attribute("a", "x"), Attribute("a", "d"), Attribute("b", "t")
+    >>> half, later = Binary("/", d, Literal(2)), Binary("+", t, Literal(datetime.timedelta(hours=1)))
+    >>> [are_of_one_type(*pair, schema) for pair in ((x, Binary("*", x, Literal(2))), (half, half), (t, later))]
+    [True, True, True]
+    >>> are_of_one_type(half, Binary("/", d, Literal(30000)), schema)
     False
     """
+    if strip(left) == strip(right):
+        return True
     types = type_of(left, schema), type_of(right, schema)
-    if types[0] is None or types[0] != types[1]:
-        return False
-    settled = category(types[0]) != "instant" and "decimal" not in types[0]
-    return settled or types[0] == "date" or (isinstance(left, Attribute) and isinstance(right, Attribute))
+    return types[0] is not None and types[0] == types[1] and _is_settled(left, schema) and _is_settled(right, schema)
+
+
+def _is_settled(term: Expr, schema: Schema) -> bool:
+    """Whether the type of a term is known without the session's settings.
+
+    These decide how many digits decimals have that are computed, and whether texts become instants or local times.
+    """
+    kind = type_of(term, schema)
+    if kind is None or isinstance(term, (Attribute, Literal)):
+        return kind is not None
+    if "decimal" in kind or category(kind) != "instant" or kind == "date":
+        return "decimal" not in kind
+    if isinstance(term, Call) and term.name in _SAME_AS_ARGUMENTS:
+        return all(_is_settled(argument, schema) for argument in term.arguments)
+    if isinstance(term, Call):
+        return term.name not in _BY_SETTING
+    # A time that a length moves.
+    return any(type_of(part, schema) == kind and _is_settled(part, schema) for part in term.children)
 
 
 class TypeCheck:

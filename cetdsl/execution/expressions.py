@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame
@@ -40,6 +41,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "or": operator.or_,
 }
 
+#: The most digits of a decimal.
+_DECIMAL_DIGITS = 38
 #: Functions of two arguments that PySpark takes in another order than SQL does.
 _EXCHANGED = ("trim", "ltrim", "rtrim")
 
@@ -97,13 +100,19 @@ def raised(error: type[CetdslError], *message: str | Column, hint: str, kind: st
     return F.raise_error(F.concat(*parts)).cast(kind)
 
 
-def unscaled(value: Column, scale: int) -> Column:
-    """Returns a decimal in units of the last of ``scale`` digits behind the point, or a whole number, as a whole one.
+def unscaled(value: Column, digits: int, scale: int) -> Column:
+    """Returns a decimal in units of its last digit, or a whole number, as a whole one.
 
-    It goes by text, as products of decimals are rounded. Without ANSI, a cast would write small ones with an exponent.
+    The decimal has ``digits``, ``scale`` of them behind the point.
     """
-    digits = F.translate(F.format_number(value, scale), ",.", "") if scale else value
-    return digits.cast("decimal(38,0)")
+    if not scale:
+        whole = value
+    elif digits + scale + 2 <= _DECIMAL_DIGITS:  # those of the product
+        whole = value * F.lit(Decimal(10**scale))
+    else:
+        # A product of so many digits would be rounded. Without ANSI, a cast would write small ones with an exponent.
+        whole = F.translate(F.format_number(value, scale), ",.", "")
+    return whole.cast(f"decimal({_DECIMAL_DIGITS},0)")
 
 
 def _is_in(column: Column, kind: str | None, options: Sequence[Expr], columns: Sequence[Column]) -> Column:

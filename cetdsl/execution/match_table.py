@@ -320,8 +320,7 @@ class TableMatch:
                 hint="leave these rows out first",
             )
         if isinstance(field.dataType, T.TimestampType):
-            # By the clock, an hour comes twice where summer time ends.
-            times = [time.astimezone(timezone.utc) for time in times]
+            times = list(map(_moment, times))
         return pa.array(times if is_whole else list(map(_micros, times)), pa.int64())
 
     def _measured(self, found: Sequence[pa.Array], many: int) -> list[pa.Array]:
@@ -347,6 +346,14 @@ def _plain(values: pa.Array) -> pa.Array:
     if pa.types.is_list(values.type) and values.type.value_type == ZONED:
         return pc.cast(values, pa.list_(pa.timestamp("us")))
     return values
+
+
+def _moment(time: datetime) -> datetime:
+    """Returns a time of the worker's clock in UTC, as an hour comes twice where summer time ends."""
+    try:
+        return time.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return time  # at an end of the calendar, beyond which UTC may be; nobody changes clocks there
 
 
 def _micros(time: date | datetime) -> int:

@@ -15,6 +15,7 @@ from typing import Protocol
 import attrs
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from cetdsl.errors import CountOverflow
 from cetdsl.execution.expressions import of_first, raised, unscaled
@@ -46,9 +47,11 @@ class Sum(Protocol):
         """Returns a sum divided by the number of its values, as a double."""
 
 
-def sum_of(kind: str) -> Sum:
-    """Returns what adds up values whose sums are of this type: double, or a decimal of 38 digits."""
-    return _DoubleSum() if kind == "double" else _ExactSum(int(kind[:-1].split(",")[1]))
+def sum_of(kind: T.DataType) -> Sum:
+    """Returns what adds up values of a type of numbers."""
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return _DoubleSum()
+    return _ExactSum(kind.precision, kind.scale) if isinstance(kind, T.DecimalType) else _ExactSum(_DIGITS, 0)
 
 
 def over_array(adds: Sum, values: Column, finish: Callable[[Parts], Column] | None = None) -> Column:
@@ -75,8 +78,9 @@ def log2_of(total: Column) -> Column:
 
 @attrs.frozen
 class _ExactSum:
-    """Adds up whole numbers and decimals, in units of the last of ``scale`` digits behind the point."""
+    """Adds up whole numbers, and decimals of some ``digits`` in units of the last of ``scale`` behind the point."""
 
+    digits: int
     scale: int
 
     @property
@@ -84,7 +88,7 @@ class _ExactSum:
         return F.lit(0).cast(_WHOLE), F.lit(0).cast(_WHOLE)
 
     def parts(self, value: Column) -> Parts:
-        whole = unscaled(value, self.scale)
+        whole = unscaled(value, self.digits, self.scale)
         lower = whole % F.lit(_BASE)
         return ((whole - lower) / F.lit(_BASE)).cast(_WHOLE), lower.cast(_WHOLE)
 

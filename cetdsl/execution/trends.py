@@ -350,7 +350,7 @@ class FinishedTrend:
             return F.array_min(values) if function.buffer[0].merge is Merge.SMALLEST else F.array_max(values)
         if isinstance(function.finish, CentralMoment):
             return _central_moment(values, self.sum_type(node.argument), function.finish)
-        adds = sum_of(self.sum_type(node.argument))
+        adds = sum_of(self.frame.term_type(node.argument))
 
         def finished(parts: Parts) -> Column:
             if isinstance(function.finish, Quotient):
@@ -493,7 +493,7 @@ class _Output:
         return F.when(count > 0, adds.total(parts, self.number, "a sum over enumerated trends"))
 
     def _adds(self, term: Expr) -> Sum:
-        return sum_of(self.trend.sum_type(term))
+        return sum_of(self.trend.frame.term_type(term))
 
 
 def _with_extent(frame: EventFrame, rows: DataFrame) -> DataFrame:

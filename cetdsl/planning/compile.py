@@ -45,7 +45,7 @@ def comparison_columns(left: Expr, right: Expr, schema: Schema, conditions: Cond
 
     The ``conditions`` are those of the events that variables can be bound to.
     """
-    alike = strip(left) == strip(right) or are_of_one_type(left, right, schema)
+    alike = are_of_one_type(left, right, schema)
     left, right = (own_term(side, schema, conditions) for side in (left, right))
     if alike:
         return CodeColumn(left), CodeColumn(right)

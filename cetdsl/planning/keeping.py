@@ -19,13 +19,14 @@ from cetdsl.ir.windowing import overlaps
 _PARTS_ONCE, _PARTS_BY_WINDOW = 4, 2
 
 
-def parts_of_spans(emit: str, asked: AskedState) -> int:
+def parts_of_spans(emit: str, asked: AskedState, *, looked_at: bool) -> int:
     """Returns into how many time buckets a stream's spans are cut, each of which is answered by itself.
 
     What is given before it is final waits for no bucket. Events that any query may go on with are kept for whole spans,
-    which those of other queries may divide.
+    which those of other queries may divide. Of events that Spark has to look at, it would test the pairs of each bucket
+    anew.
     """
-    if emit != FINAL or asked.whole:
+    if emit != FINAL or asked.whole or looked_at:
         return 1
     return _PARTS_ONCE if asked.by != WINDOWS and asked.lacks is None else _PARTS_BY_WINDOW
 

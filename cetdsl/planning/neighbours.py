@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 
 import attrs
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.rows.expressions import Call, Column, Constant, Node, read_expression
+from cetdsl.rows.tokens import Kind, tokens_of
+from cetdsl.rows.words import COMPARED
 
 _SMALL = ("tinyint", "smallint", "int")
 _WHOLE = (*_SMALL, "bigint")
 _REAL = ("float", "double")
 #: Types whose values are compared with those of the same type alone.
 _ALIKE = re.compile(r"boolean|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)")
-_COMPARED = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 #: What a number that is written in the text is, beside the types of columns: whole, or with a point.
 _COUNT, _POINT = "whole number", "number with a point"
 #: Whole numbers up to here are doubles, too; those up to the second fit a machine.
@@ -59,6 +61,8 @@ def why_left_to_spark(sql: str, types: Mapping[str, str]) -> str | None:
     """
     if "\\" in sql:
         return "it has a backslash, which settings of the session give a meaning"
+    if _joins_texts(sql):
+        return "it has a text of several, which a setting of the session puts together"
     try:
         kind = _kind_of(read_expression(sql), types)
     except UnsupportedQuery as error:
@@ -66,6 +70,14 @@ def why_left_to_spark(sql: str, types: Mapping[str, str]) -> str | None:
     except _Unknown as unknown:
         return unknown.why
     return None if kind == "boolean" else f"it is of type {kind}"
+
+
+def _joins_texts(sql: str) -> bool:
+    """Whether a text has a quote within, written twice, or stands beside another one."""
+    tokens = tokens_of(sql)
+    are_texts = [token.kind is Kind.STRING for token in tokens]
+    doubled = (token.text[-1] * 2 in token.text[1:-1] for token, is_text in zip(tokens, are_texts) if is_text)
+    return any(doubled) or any(one and other for one, other in pairwise(are_texts))
 
 
 def _kind_of(node: Node, types: Mapping[str, str]) -> str:
@@ -84,7 +96,7 @@ def _kind_of(node: Node, types: Mapping[str, str]) -> str:
         return "boolean"
     if node.name == "IS NULL":
         return "boolean"
-    if node.name in _COMPARED:
+    if node.name in COMPARED.values():
         if not _are_comparable(*kinds):
             raise _Unknown(f"it compares {kinds[0]} with {kinds[1]}")
         return "boolean"

@@ -188,20 +188,23 @@ class _Query:
 
         ``WITH a AS (...) INSERT INTO t WITH b AS (...) SELECT ...`` has two.
         """
-        for at in range(around + 1, place):
-            if self._around[at] == around and self._upper(at) == "WITH":
-                end = self._end_of_named(at + 1, place)
-                if end is not None:
-                    yield self._tokens[at + 1].start, end
-            elif self._around[at] == around and self._upper(at) in ("SELECT", "FROM"):
+        at = around + 1
+        while at < place:
+            word = self._upper(at) if self._around[at] == around else ""
+            if word in ("SELECT", "FROM"):
                 break
+            last = self._last_of_named(at + 1, place) if word == "WITH" else None
+            if last is not None:
+                yield self._tokens[at + 1].start, self._tokens[last].end
+                at = last
+            at += 1
 
-    def _end_of_named(self, first: int, place: int) -> int | None:
-        """Where the last of the named queries behind a WITH ends that ends before a place."""
+    def _last_of_named(self, first: int, place: int) -> int | None:
+        """The place where the last of the named queries behind a WITH ends that ends before a place."""
         name = first + (self._upper(first) == "RECURSIVE" and self._upper(first + 1) != "AS")
         end = None
         while (closing := self._closing_of_named(name)) is not None and closing < place:
-            end = self._tokens[closing].end
+            end = closing
             if self._upper(closing + 1) != ",":
                 break
             name = closing + 2

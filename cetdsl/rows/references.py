@@ -135,12 +135,16 @@ class ExpressionReader:
 
     def _refuse_function(self, token: Token) -> None:
         """Raises if a function that is called gives more or less than one value for each match."""
-        if token.upper in OTHER_AGGREGATES:
+        name = token.name.upper()
+        if name in NAVIGATION:
+            message = f"{token.text} is not known as a function of rows where it is quoted, or named with its schema"
+            self._fail(message, f"write {name}(...)", token, UnsupportedQuery)
+        if name in OTHER_AGGREGATES:
             hint = "write a function of ARRAY_AGG(...) for it, such as array_distinct or aggregate"
             self._fail(f"the aggregate {token.text} is not known of rows of a match", hint, token, UnsupportedQuery)
-        if token.upper in GENERATORS:
+        if name in GENERATORS:
             message = f"{token.text} gives any number of rows for one, and a clause takes one value"
-            self._fail(message, GENERATORS[token.upper], token, UnsupportedQuery)
+            self._fail(message, GENERATORS[name], token, UnsupportedQuery)
 
     def _is_syntax(self, place: int, end: int) -> bool:
         """Whether a word is part of Spark's syntax here, and no name of a column."""

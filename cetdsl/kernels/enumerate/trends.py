@@ -65,7 +65,8 @@ def list_by(
 def _with_matches(rows: TrendRows, block: Block, guarded: list[tuple[GuardedGaps, tuple[int, ...]]]) -> Columns:
     """The answer's columns for a block, with the matches that may forbid each trend, in batches."""
     counts = [gaps.count(block) for gaps, _ in guarded]
-    for some in lots(np.sum(counts, axis=0) + 1, min(PIECE, rows.matches_at_once)):
+    most = min(PIECE, *(rows.matches_at_once(fields) for _, fields in guarded))
+    for some in lots(np.sum(counts, axis=0) + 1, most):
         columns = []
         for (gaps, fields), all_counts in zip(guarded, counts, strict=True):
             own = all_counts[some]
@@ -79,7 +80,7 @@ class EventRows:
 
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)
-        columns = [_event_column(found, chunk, spec) for found in spec.layout.event]
+        self._columns = columns = [_event_column(found, chunk, spec) for found in spec.layout.event]
         self.sizes = RowSizes(columns)
         # A kernel gives no rows but those that it got, so that they are not looked over once more.
         self._take = [
@@ -94,6 +95,10 @@ class EventRows:
         picked = from_numpy(rows)
         columns = [self._take[field](picked) for field in chosen]
         return pa.StructArray.from_arrays(columns, names=[self._names[field] for field in chosen])
+
+    def sizes_of(self, fields: tuple[int, ...]) -> RowSizes:
+        """Returns how many bytes some of the event's own columns take."""
+        return RowSizes([self._columns[field] for field in fields])
 
     def trends(self, block: Block, variables: pa.Array | _Repeated, fields: tuple[int, ...] | None = None) -> pa.Array:
         """``list<struct<variable, event>>`` of the bindings of each trend; ``variables`` are the variables' names."""
@@ -167,10 +172,9 @@ class TrendRows:
         """Yields which of a block's trends go together into columns of the answer."""
         return self._events.sizes.portions(block.event, block.start)
 
-    @property
-    def matches_at_once(self) -> int:
-        """How many matches, if each is one event, certainly make a portion."""
-        return self._events.sizes.at_once
+    def matches_at_once(self, fields: tuple[int, ...]) -> int:
+        """How many matches that show some fields, if each is one event, certainly make a portion."""
+        return self._events.sizes_of(fields).at_once
 
     def _places(self, window: Ints) -> list[pa.Array]:
         """The columns of keys and windows."""

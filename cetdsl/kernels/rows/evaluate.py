@@ -116,7 +116,7 @@ class _Evaluation:
             return self._like(*node.arguments)
         if node.name.lower() in TYPES and len(node.arguments) == 1:
             return _cast(self.of(node.arguments[0]), TYPES[node.name.lower()])
-        known = _FUNCTIONS.get(node.name)
+        known = _FUNCTIONS.get(node.name) if node.arguments else None
         if known is None:
             _refuse(f"the function {node.name}")
         return _array(known(*(self.of(argument) for argument in node.arguments)), node.name)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 import attrs
 
 from cetdsl.analysis.checks import MAX_STREAM_OVERLAP
+from cetdsl.analysis.classify import is_inseparable
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import StreamingNotSupported, UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
@@ -106,7 +107,8 @@ def source_of(resolved: ResolvedQuery) -> Source:
     if resolved.by_bucket:
         windowing = answered_by_bucket(windowing)
     elif resolved.is_stream:
-        windowing = closed_sooner(windowing, parts_of_spans(resolved.emit, resolved.state))
+        looked_at = any(is_inseparable(predicate) for predicate in query.where)
+        windowing = closed_sooner(windowing, parts_of_spans(resolved.emit, resolved.state, looked_at=looked_at))
     return Source(
         resolved.schema,
         resolved.time.name,

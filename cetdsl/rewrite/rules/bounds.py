@@ -81,7 +81,7 @@ def _bound_of(predicate: Expr, resolved: ResolvedQuery) -> _Bound | None:
     base, constant, sign = _sum_of(found.right)
     length = length_of(constant)
     if length is not None:
-        by = _moved_by(length) if kind == "timestamp" else "clock"
+        by = "clock" if kind == "timestamp_ntz" else _moved_by(length)
         return None if by is None else _Bound(found.op, found.left, base, sign * length, (kind, by))
     if not isinstance(constant.value, int) or bounds_of(found.right, resolved) is None:
         return None

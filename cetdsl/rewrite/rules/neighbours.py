@@ -129,8 +129,8 @@ def pairwise_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
     """B.x > A.x  ->  NEXT(B).x > A.x
 
     In ``SEQ(A, B)``, where each trend binds one event after the other, and in ``SEQ(A OR C, B)``, where each trend that
-    binds both does. In ``SEQ(A, B+)`` as well, if values rise from
-    each B to the next by a predicate such as ``NEXT(B).x > B.x``: then the first B has the smallest of all.
+    binds both does. In ``SEQ(A, B+)`` as well, if values rise from each B to the next by a predicate such as
+    ``NEXT(B).x > B.x``: then the first B has the smallest of all.
     """
     query = resolved.query
     changes, guarding = _changes(query.where), _with_inseparable(query.where)
