@@ -313,6 +313,10 @@ EXPRESSIONS = [
         "coalesce(nullif(price, 8) + 1, 8 - price, 6 / (price - 8))",
         "NULL / 0",
         "price % nullif(price, 8)",
+        "CASE WHEN s LIKE '20%' THEN on >= s END",
+        "s LIKE '20%' AND at > s",
+        "coalesce(on, s)",
+        "s = NULL OR at > NULL",
     ),
     *("if(NULL, 1, 2)", "b AND NULL", "NULL OR b", "NOT NULL", "CASE NULL WHEN 1 THEN 1 ELSE 2 END"),
     *(

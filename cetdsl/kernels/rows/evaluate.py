@@ -127,6 +127,8 @@ class _Evaluation:
             return False
         if node.name in _MAY_OVERFLOW and not self._is_real(node):
             return True
+        if any(map(self._is_text, node.arguments)) and any(map(self._is_time, node.arguments)):
+            return True  # the text is read as a time
         return node.name in _MAY_FAIL or node.name.lower() in TYPES or any(map(self._may_fail, node.arguments))
 
     def _is_real(self, node: Node) -> bool:
@@ -137,13 +139,26 @@ class _Evaluation:
             return node.kind == "double"
         return node.name in _MAY_OVERFLOW and any(map(self._is_real, node.arguments))
 
+    def _is_text(self, node: Node) -> bool:
+        """Whether a node is known to be a text of a row before it is evaluated."""
+        return isinstance(node, Column) and node.name in self._columns and self._columns[node.name].type == pa.string()
+
+    def _is_time(self, node: Node) -> bool:
+        """Whether a node is known to be a time before it is evaluated."""
+        if isinstance(node, Column):
+            return node.name in self._columns and bool(pa.types.is_temporal(self._columns[node.name].type))
+        return isinstance(node, Constant) and bool(node.kind) and bool(pa.types.is_temporal(TYPES[node.kind]))
+
     def _where(self, needed: Bools, node: Node) -> pa.Array:
         """The values of a node in the rows where they are ``needed``; what they are in others is no matter.
 
-        As in Spark, it is no error if they cannot be computed there.
+        As in Spark, it is no error if they cannot be computed there, nor if a text cannot be read as a time there.
         """
-        if not self._may_fail(node) or needed.all():
+        if needed.all():
             return self.of(node)
+        if not self._may_fail(node):
+            values = self.of(node)
+            return pc.if_else(_flags(needed), values, pa.scalar(None, values.type)) if self._is_text(node) else values
         places = np.flatnonzero(needed)
         inside = _Evaluation(self._columns, len(places), places if self._places is None else self._places[places])
         return inside.of(node).take(from_numpy(np.where(needed, np.cumsum(needed) - 1, 0), ~needed))
@@ -161,7 +176,7 @@ class _Evaluation:
         chosen, values = list[pa.Array](), list[pa.Array]()
         for condition, value in zip(parts[0::2], parts[1::2]):
             holds = rest & truths(_truth(self._where(rest, condition)))
-            chosen.append(pa.Array.from_buffers(pa.bool_(), self._rows, [None, bitmap(~holds)]))
+            chosen.append(_flags(holds))
             values.append(self._where(holds, value))
             rest &= ~holds
         values.append(self._where(rest, parts[-1]) if len(parts) % 2 else pa.nulls(self._rows))
@@ -231,6 +246,11 @@ def _cast(values: pa.Array, to: pa.DataType) -> pa.Array:
         return pc.cast(pc.cast(values, pa.int8()), to)
     # A whole number may be rounded on the way to a double.
     return pc.cast(values, to, safe=not (pa.types.is_integer(kind) and pa.types.is_floating(to)))
+
+
+def _flags(holds: Bools) -> pa.Array:
+    """Truth values as a column; a bit of :func:`bitmap` is set where its argument is not."""
+    return pa.Array.from_buffers(pa.bool_(), len(holds), [None, bitmap(~holds)])
 
 
 def _as_text(values: pa.Array) -> pa.Array:
