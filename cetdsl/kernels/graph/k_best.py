@@ -79,7 +79,7 @@ def k_best_paths(
     whole = weight.dtype == np.int64 and bound >= 2.0**53
     if whole and bound >= 2.0**62 and exceeds_64_bits(graph, windows, complete, np.where(present, weight, 0)):
         raise CountOverflow(
-            "the values from an event of a trend to its end add up to what does not fit 64 bits",
+            "the values of a trend, or of its last events, have a sum that does not fit 64 bits",
             hint="cast the column to double",
         )
     layers = layers_of(weight if whole else weight.astype(np.float64), present)
