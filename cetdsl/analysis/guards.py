@@ -37,8 +37,9 @@ _TOTAL_UNLESS_READ = (
     *("second", "date_trunc", "to_date", "datediff", "unix_date", "unix_micros", "unix_millis", "unix_seconds"),
     *("unix_timestamp", "isnan", "sqrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cbrt"),
 )
-#: They have of floating numbers, and, where these are not read out of texts, of all that has one type.
-_TOTAL_OF_REALS = ("abs", "round", "floor", "ceil", "sign")
+#: They have of one floating number.
+_TOTAL_OF_A_REAL = ("abs", "round", "floor", "ceil", "sign")
+#: They have where all arguments are of one type, or numbers, so that no text is read.
 _TOTAL_OF_ONE_TYPE = ("coalesce", "nullif", "ifnull", "nvl", "greatest", "least")
 #: Types that hold every whole number of the narrower ones.
 _WIDE = ("bigint", "double", "float")
@@ -98,8 +99,10 @@ def _is_total(call: Call, types: list[str | None]) -> bool:
     kinds = set(map(category, types))
     if name in _TOTAL or name.startswith("try_"):
         return True
-    if name in _WIDE or name in _TOTAL_OF_REALS:
-        return all(is_integer(each) if name in _WIDE else each in ("float", "double") for each in types[:1])
+    if name in _WIDE:
+        return all(map(is_integer, types))
+    if name in _TOTAL_OF_A_REAL:
+        return types in (["float"], ["double"])
     if name in _TOTAL_OF_ONE_TYPE:
         return None not in types and (len(set(types)) == 1 or kinds == {"number"})
     return name in _TOTAL_UNLESS_READ and kinds.isdisjoint({None, "string"})
