@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from cetdsl.analysis.checks import collated
 from cetdsl.analysis.types import is_collated
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.execution.compat import translated
+from cetdsl.execution.compat import noted_type, translated
 from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.execution.times import refuse_null_time, refuse_times
 from cetdsl.ir.compiled import Compiled
@@ -256,8 +256,8 @@ class EventFrame:
         if not (isinstance(column, Attribute) and isinstance(value, Literal) and isinstance(value.value, str)):
             return None
         field = self.fields[self._positions[column.name]]
-        is_padded = any("CHAR" in key for key in field.metadata)  # CHAR(n) is a string with a note
-        return (column.name, value.value) if field.dataType == T.StringType() and not is_padded else None
+        is_plain = field.dataType == T.StringType() and noted_type(field) is None
+        return (column.name, value.value) if is_plain else None
 
     def fixed_texts(self) -> dict[str, tuple[str, ...]]:
         """The columns that the condition of every variable fixes to some text, and the text of each variable."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 
 import attrs
@@ -62,6 +63,18 @@ def is_calendar_unit(word: str) -> bool:
     return _unit_named(word) in _CALENDAR
 
 
+def is_finer(value: datetime.datetime | datetime.timedelta) -> bool:
+    """Whether a time or a length of pandas has parts of a microsecond; those of Python have none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_finer(pd.Timedelta(1, "ns")), is_finer(pd.Timestamp(0)), is_finer(datetime.timedelta(1))
+    (True, False, False)
+    """
+    return bool(getattr(value, "nanosecond", getattr(value, "nanoseconds", 0)))
+
+
 def _unit_named(word: str) -> str:
     unit = word.lower()
     return _ALIASES.get(unit) or _ALIASES.get(unit.rstrip("s")) or unit.rstrip("s")
@@ -118,12 +131,10 @@ class Span:
         WindowError
             If the value is no length.
         """
-        import datetime
-
         if isinstance(value, Span):
             return value
         if isinstance(value, datetime.timedelta):
-            if getattr(value, "nanoseconds", 0) or value != value:  # of pandas
+            if is_finer(value) or value != value:  # NaT of pandas is not itself
                 raise WindowError(f"{value!r} is no whole number of microseconds", hint=_FORMS)
             return cls((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds, "microsecond")
         if isinstance(value, int) and not isinstance(value, bool):
