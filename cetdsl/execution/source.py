@@ -361,12 +361,13 @@ class EventFrame:
 
         Spark would move what it knows to be a filter to where the events are read: then those that no variable can bind
         would not move the watermark on, and those without a time would be lost before they can raise. It moves nothing
-        past a value that is not the same each time.
+        past a value that is not the same each time, as the condition under which these are looked at. It would still
+        move a condition that never holds, had this condition no part in it.
         """
         without = refuse_null_time(self.source) if self.source.on_null_time == "error" else F.lit(False)
         stays = F.spark_partition_id() >= 0
-        is_timed = F.when(self.time.isNull(), without).otherwise(in_range & stays)
-        return rows.withColumn("u", is_timed).filter(F.expr("u") & holds)
+        is_kept = F.when(self.time.isNull(), without).otherwise(F.when(stays, in_range & holds))
+        return rows.withColumn("u", is_kept).filter("u")
 
     def refuse_incomparable(self, schema: T.StructType) -> None:
         """Raises if a kernel would have to compare values with parts, or texts of a collation otherwise than by bytes.
