@@ -35,7 +35,8 @@ _ALIASES = {
     "w": "week",
     "wk": "week",
 }
-_CALENDAR = ("month", "quarter", "year")
+#: Months per unit of a length that is not the same each time.
+_CALENDAR = {"month": 1, "quarter": 3, "year": 12}
 #: The longest window by its unit; all times of events lie within 9999 years, or 2^63 ticks.
 _LONGEST = {"microsecond": 9_998 * 365 * 86_400_000_000, "tick": 2**61, "month": 9_998 * 12}
 _PART = r"([0-9]+)\s*([A-Za-z]+)"
@@ -149,12 +150,16 @@ class Span:
         for digits, word in re.findall(_PART, value):
             amount, length = _amount(digits), microseconds_of(word)
             if is_calendar_unit(word):
-                months += amount
+                months += amount * _CALENDAR[_unit_named(word)]
             elif length:
                 micros += amount * length
             else:
                 plurals = [f"{unit}s" for unit in MICROSECONDS]
                 raise WindowError(f"{word!r} is not a unit of time", hint=nearest(word, plurals, _FORMS))
+        if months and micros:
+            raise WindowError(
+                f"{value!r} has no fixed length: months differ", hint="use weeks or days, as in '30 days'"
+            )
         return cls(months, "month") if months else cls(micros, "microsecond")
 
     def __str__(self) -> str:
