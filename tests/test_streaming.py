@@ -589,18 +589,43 @@ def test_state_of_other_computed_groups_is_refused(spark: Any, tmp_path: Path, k
 
 
 @pytest.mark.classic
-def test_the_same_lambda_goes_on(spark: Any, tmp_path: Path, kept: str) -> None:
-    """Spark numbers the parameters of lambda functions, by process."""
+@pytest.mark.parametrize("written", ["a lambda", "a function of Python", "both"])
+def test_the_same_column_goes_on(spark: Any, tmp_path: Path, kept: str, written: str) -> None:
+    """Spark numbers the parameters of lambdas by process, and writes addresses into the arguments of functions."""
     live = Live(spark, tmp_path, [[at(1, 2, "B")], [at(2, 3, "B")]])
 
+    def condition() -> Any:
+        if written == "a lambda":
+            return F.exists(F.array("case", "id"), lambda one: one >= 2)
+        given = F.array("case", "id") if written != "both" else F.transform(F.array("case", "id"), lambda one: one + 1)
+        return F.udf(lambda found: max(found) >= 2, "boolean")(given)
+
     def asked() -> DataFrame:
-        some = cet.event("B", F.exists(F.array("case", "id"), lambda one: one >= 2))
+        some = cet.event("B", condition())
         return live.events.pattern(cet.kleene(some).within("20 seconds", "20 seconds"), time="t").count_trends()
 
     live.arrive(1)
     live.run(asked())
     live.arrive()
     assert [int(row["count"]) for row in live.run(asked())] == [3]
+
+
+@pytest.mark.classic
+def test_a_binary_constant_is_refused(marked: DataFrame) -> None:
+    query = cet.event("B", F.encode("type", "UTF-8") == F.lit(b"B")).within("20 seconds", "20 seconds")
+    with pytest.raises(errors.StreamingNotSupported, match="binary constant"):
+        marked.pattern(query, time="t").count_trends()
+
+
+def test_a_query_that_never_holds_does_not_hold_up_another(spark: Any, tmp_path: Path, kept: str) -> None:
+    """Spark would drop its events before its watermark, and goes by the least of all watermarks of a stream."""
+    live = Live(spark, tmp_path, [[at(1, 2, "B")], [at(2, 3, "B")]])
+    found = []
+    for where in ("COUNT(B) > 2 AND COUNT(B) < 2", "COUNT(B) > 0"):
+        query = f"PATTERN B+ WHERE {where} WITHIN 20 seconds SLIDE 20 seconds"
+        found.append(live.events.pattern(query, time="t").count_trends().select(F.lit(where).alias("asked"), "count"))
+    live.arrive()
+    assert [(row["asked"], int(row["count"])) for row in live.run(found[0].union(found[1]))] == [("COUNT(B) > 0", 3)]
 
 
 def test_a_workload_is_answered_and_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None:

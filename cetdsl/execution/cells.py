@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, StructField, TimestampNTZType, TimestampType
 
 from cetdsl.analysis.types import is_collated
-from cetdsl.execution.compat import parallelism
+from cetdsl.execution.compat import noted_type, parallelism
 from cetdsl.execution.expressions import combine
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.machine import Comparison
@@ -334,7 +334,7 @@ def tasks_for(session: SparkSession, size: int) -> int:
 
 def _tells_by_bytes(field: StructField) -> bool:
     """Whether equal values of a column have the same bytes: texts may not, by a collation or the padding of CHAR(n)."""
-    return not is_collated(field.dataType.simpleString()) and not any("CHAR" in key for key in field.metadata)
+    return not is_collated(field.dataType.simpleString()) and noted_type(field) is None
 
 
 def _distinct(rows: DataFrame) -> DataFrame:

@@ -18,7 +18,7 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from cetdsl.analysis.functions import CASTS
 from cetdsl.errors import (
@@ -260,6 +260,15 @@ def arrow_type(kind: DataType) -> pa.DataType:
     """Returns the Arrow type in which Spark expects a column from a Python worker."""
     # Newer versions want to know of which zone timestamps are; whole numbers in UTC they are in any case.
     return to_arrow_type(kind, timezone="UTC") if _ASKS_ZONE else to_arrow_type(kind)
+
+
+def noted_type(field: StructField) -> str | None:
+    """Returns the type that a column of texts was declared with, as ``char(5)``; None for a plain string.
+
+    Spark keeps it as a note, and ignores the blanks that a ``char`` ends with where it is compared.
+    """
+    noted: str | None = field.metadata.get("__CHAR_VARCHAR_TYPE_STRING")
+    return noted
 
 
 def refuse_unsendable(schema: StructType) -> None:

@@ -27,7 +27,7 @@ from cetdsl.errors import (
     UnsupportedQuery,
     WindowError,
 )
-from cetdsl.execution.compat import condition_of, refuse_unsendable, translated
+from cetdsl.execution.compat import condition_of, noted_type, refuse_unsendable, translated
 from cetdsl.execution.exchange import exchange, exchange_parcels
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
 from cetdsl.execution.match_keys import refuse_unordered_keys
@@ -649,12 +649,9 @@ class _Match:
 
 
 def _compared_as(field: T.StructField) -> str:
-    """Returns the type that a column is compared as, by Spark's name.
-
-    A text that is padded to some length is ``char(5)``, and no string: Spark ignores the blanks that it ends with.
-    """
-    written = field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")
-    return written if written.startswith("char") else field.dataType.simpleString()
+    """Returns the type that a column is compared as, by Spark's name: ``char(5)`` of a text that is padded."""
+    noted = noted_type(field)
+    return noted if noted is not None and noted.startswith("char") else field.dataType.simpleString()
 
 
 def _slot_fields(spec: MatchSpec, kinds: Sequence[T.DataType]) -> list[T.StructField]:

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from cetdsl.analysis.checks import collated
 from cetdsl.analysis.types import is_collated
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.execution.compat import translated
+from cetdsl.execution.compat import noted_type, translated
 from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.execution.times import refuse_null_time, refuse_times
 from cetdsl.ir.compiled import Compiled
@@ -256,8 +256,8 @@ class EventFrame:
         if not (isinstance(column, Attribute) and isinstance(value, Literal) and isinstance(value.value, str)):
             return None
         field = self.fields[self._positions[column.name]]
-        is_padded = any("CHAR" in key for key in field.metadata)  # CHAR(n) is a string with a note
-        return (column.name, value.value) if field.dataType == T.StringType() and not is_padded else None
+        is_plain = field.dataType == T.StringType() and noted_type(field) is None
+        return (column.name, value.value) if is_plain else None
 
     def fixed_texts(self) -> dict[str, tuple[str, ...]]:
         """The columns that the condition of every variable fixes to some text, and the text of each variable."""
@@ -361,12 +361,13 @@ class EventFrame:
 
         Spark would move what it knows to be a filter to where the events are read: then those that no variable can bind
         would not move the watermark on, and those without a time would be lost before they can raise. It moves nothing
-        past a value that is not the same each time.
+        past a value that is not the same each time, as the condition under which these are looked at. It would still
+        move a condition that never holds, had this condition no part in it.
         """
         without = refuse_null_time(self.source) if self.source.on_null_time == "error" else F.lit(False)
         stays = F.spark_partition_id() >= 0
-        is_timed = F.when(self.time.isNull(), without).otherwise(in_range & stays)
-        return rows.withColumn("u", is_timed).filter(F.expr("u") & holds)
+        is_kept = F.when(self.time.isNull(), without).otherwise(F.when(stays, in_range & holds))
+        return rows.withColumn("u", is_kept).filter("u")
 
     def refuse_incomparable(self, schema: T.StructType) -> None:
         """Raises if a kernel would have to compare values with parts, or texts of a collation otherwise than by bytes.

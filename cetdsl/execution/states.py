@@ -10,34 +10,61 @@ from itertools import count
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cetdsl.errors import OTHER_STATE, OTHER_STATE_ADVICE, OtherState
+from cetdsl.errors import OTHER_STATE, OTHER_STATE_ADVICE, OtherState, StreamingNotSupported
 from cetdsl.execution.expressions import raised
 
 #: Counts the ways in which rows have been put into state: another one where the same query reads them otherwise.
 STATE_VERSION = 5
 #: Types by whose values Spark cannot tell groups apart.
 _WITHOUT_EQUALITY = ("map<", "variant", "interval")
-#: Parameters of a lambda function in the text of a column: before an arrow, or behind the function on Spark Connect.
-_PARAMETERS = re.compile(r"((?:\w+_[0-9]+, )*\w+_[0-9]+)\)? ->|((?:, \w+_[0-9]+)+)\)")
+#: What the text of a column with a lambda function has.
+_LAMBDAS = ("->", "LambdaFunction(", "UnresolvedNamedLambdaVariable(")
+#: Parameters of a lambda function in the text of a column: before an arrow, behind the function on Spark Connect, or by
+#: themselves in the arguments of a user-defined function.
+_PARAMETERS = re.compile(
+    r"((?:\w+_[0-9]+, )*\w+_[0-9]+)\)? ->|((?:, \w+_[0-9]+)+)\)|UnresolvedNamedLambdaVariable\((\w+_[0-9]+)"
+)
+#: Where a part of a column was made, in the text of the column; the address of a constant's bytes.
+_ORIGIN = re.compile(
+    r",Origin\((?:None,){7}(?:None|Some\(\[Ljava\.lang\.StackTraceElement;@[0-9a-f]+\)),"
+    r"(?:None|Some\(\(.*?:[0-9]+\)\)),None\)"
+)
+_BYTES = re.compile(r"\[B@[0-9a-f]+\b")
 #: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of
 #: events that are equal in all else, as the sides of an AND may be, Spark takes them for one, and never closes the
 #: second. Checkpoints do not know the name.
 NAMES = count()
 
 
-def without_numbers(text: str, columns: Collection[str]) -> str:
-    """Returns a text with Spark columns, in which parameters of lambda functions are numbered anew.
+def stable_text(text: str, columns: Collection[str]) -> str:
+    """Returns a text with Spark columns, without what differs between two columns that mean the same.
 
-    Spark numbers them by process, so that the same query would have another meaning in each.
+    Spark numbers the parameters of lambda functions by process. In the arguments of a user-defined function in Python
+    it writes where each part was made: the line of the program, and the address of an object in the JVM.
+
+    Raises
+    ------
+    StreamingNotSupported
+        If the text has a binary constant, of which Spark writes the address of an object instead of its bytes.
 
     Examples
     --------
-    >>> without_numbers("exists(a, x_7 -> =(x_7, y_3))", ["a", "y_3"])
+    >>> stable_text("exists(a, x_7 -> =(x_7, y_3))", ["a", "y_3"])
     'exists(a, x_0 -> =(x_0, y_3))'
-    >>> without_numbers("exists(a, LambdaFunction(>(x_12, 3), x_12))", ["a"])
+    >>> stable_text("exists(a, LambdaFunction(>(x_12, 3), x_12))", ["a"])
     'exists(a, LambdaFunction(>(x_0, 3), x_0))'
+    >>> nowhere = "None," * 7
+    >>> stable_text(f"f(List(g),false,Origin({nowhere}Some([Ljava.lang.StackTraceElement;@1f),None,None))", ["g"])
+    'f(List(g),false)'
     """
-    listed = _PARAMETERS.findall(text) if "->" in text or "LambdaFunction(" in text else []
+    if _BYTES.search(text):
+        raise StreamingNotSupported(
+            "a Spark column with a binary constant is a group or a condition, and two such columns cannot be told "
+            "apart, so a checkpoint could not be either",
+            hint="compute it as a column of the DataFrame first, and name that column",
+        )
+    text = _ORIGIN.sub("", text)
+    listed = _PARAMETERS.findall(text) if any(mark in text for mark in _LAMBDAS) else []
     names = [name for found in listed for part in found for name in re.findall(r"\w+", part)]
     numbers = {name: place for place, name in enumerate(dict.fromkeys(names)) if name not in columns}
     return re.sub(

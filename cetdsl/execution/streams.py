@@ -18,7 +18,7 @@ from cetdsl.execution.expressions import raised
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.live_events import buckets_of, given_by_window, kept_by_window, kept_once
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
-from cetdsl.execution.states import NAMES, given_once, of_same_meaning, without_numbers
+from cetdsl.execution.states import NAMES, given_once, of_same_meaning, stable_text
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.kernel import KernelQuery
@@ -84,7 +84,7 @@ def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: Dat
             rows.schema.simpleString(),
         )
     )
-    return without_numbers(meaning, source.schema.names)
+    return stable_text(meaning, source.schema.names)
 
 
 def packed_panes(windowing: Windowing, shares: int, time: int) -> ParcelSpec:
@@ -101,7 +101,7 @@ def gathered_panes(panes: DataFrame, source: Source, asked: object) -> DataFrame
 
     A worker has packed the panes, out of events that were gathered by pane. What the panes tell is what is ``asked``.
     """
-    meaning = without_numbers(repr((source.windowing, asked, *source.computed)), source.schema.names)
+    meaning = stable_text(repr((source.windowing, asked, *source.computed)), source.schema.names)
     return given_by_window(panes, _buckets_of_panes(source.windowing), meaning)
 
 

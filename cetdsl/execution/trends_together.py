@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.compat import own_errors
+from cetdsl.execution.compat import noted_type, own_errors
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import refuse_clashing_keys, refuse_duplicates, trend_field
 from cetdsl.ir.operators import DetectTogether, ListTogether, MeasureInstances, Operator
@@ -149,5 +149,4 @@ def plain_text_column(df: DataFrame, name: str | None) -> str | None:
     exact = [field for field in found if field.name == name] or found
     if len(exact) != 1 or exact[0].dataType != T.StringType():
         return None
-    # CHAR(n) is a string with a note, and Spark pads what it is compared with.
-    return None if any("CHAR" in key for key in exact[0].metadata) else exact[0].name
+    return exact[0].name if noted_type(exact[0]) is None else None

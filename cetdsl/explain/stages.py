@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from os import PathLike
@@ -20,6 +18,7 @@ from cetdsl.explain.automata import pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
 from cetdsl.explain.physical import physical_views
+from cetdsl.explain.printed import printed
 from cetdsl.explain.text import text_of
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.pattern.query import Query
@@ -276,7 +275,4 @@ def spark_view(dataframe: DataFrame) -> PlanView:
 
     Its public API only prints, in classic Spark and in Connect; what it prints is caught.
     """
-    caught = io.StringIO()
-    with contextlib.redirect_stdout(caught):
-        dataframe.explain(mode="formatted")
-    return PlanView("Spark's plan", text=caught.getvalue().strip())
+    return PlanView("Spark's plan", text=printed(lambda: dataframe.explain(mode="formatted")).strip())

@@ -879,7 +879,8 @@ class PatternFrame:
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
         road = given_road(algorithm)
-        request = self._complete(completeness, road, shape.needed, complete=complete)
+        only_complete = _truth("complete", complete, "False draws from all trends; completeness='ends' is a reading")
+        request = self._complete(completeness, road, shape.needed, complete=only_complete)
         if not per_group:  # joins draw from the trends of all groups together
             request = self._with_room(request)
         return lay_out(run(self._df, plan_complete(SampleRequest(request, size, chosen, per_group)).plan), shape)
@@ -980,7 +981,8 @@ class PatternFrame:
         if not _truth("per_group", per_group, "True gives k of each group"):
             refuse_streaming(self._df, "the heaviest of all of its trends", _OF_EACH)
         size, shape, weight = positive("k", k), self._layout(layout, times, columns), self._weight(by)
-        request = self._complete(completeness, columns=shape.needed, complete=complete)
+        only_complete = _truth("complete", complete, "False compares all trends; completeness='ends' is a reading")
+        request = self._complete(completeness, columns=shape.needed, complete=only_complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
         return lay_out(run(self._df, plan_complete(TopRequest(request, size, weight, name, per_group)).plan), shape)
 

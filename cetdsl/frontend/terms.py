@@ -14,6 +14,7 @@ from cetdsl.analysis.functions import ROW_FUNCTIONS
 from cetdsl.errors import AmbiguousTruth, InvalidNode, UnknownAttribute, shown
 from cetdsl.pattern.expressions import Aggregate, Attribute, Call, Expr, Length, Literal, Role, Unary, joined
 from cetdsl.pattern.nodes import Event
+from cetdsl.pattern.spans import is_finer
 from cetdsl.pattern.text import unparse_expression
 
 __all__ = [
@@ -312,19 +313,27 @@ def _of_python(value: Any) -> Any:
         # Of nanoseconds NumPy makes whole numbers.
         short = value.astype(f"{value.dtype.kind}8[us]")
         if short != value and value == value:
-            raise InvalidNode(f"{_shown(value)} has parts of a microsecond", hint="Spark's times have microseconds")
+            raise _too_fine(value)
         return short.item()
     if isinstance(value, (datetime.datetime, datetime.timedelta)):
-        if value != value:
-            return None  # NaT, which pandas has for both
-        for of_pandas in ("to_pydatetime", "to_pytimedelta"):
-            if hasattr(value, of_pandas):
-                if getattr(value, "nanosecond", getattr(value, "nanoseconds", 0)):
-                    raise InvalidNode(
-                        f"{_shown(value)} has parts of a microsecond", hint="Spark's times have microseconds"
-                    )
-                return getattr(value, of_pandas)()
+        return _of_pandas(value)
     return value
+
+
+def _of_pandas(value: Any) -> Any:
+    """A time or a length of pandas as one of Python."""
+    if value != value:
+        return None  # NaT, which pandas has for both
+    if is_finer(value):
+        raise _too_fine(value)
+    for convert in ("to_pydatetime", "to_pytimedelta"):
+        if hasattr(value, convert):
+            return getattr(value, convert)()
+    return value
+
+
+def _too_fine(value: Any) -> InvalidNode:
+    return InvalidNode(f"{_shown(value)} has parts of a microsecond", hint="Spark's times have microseconds")
 
 
 def _shown(value: object) -> str:

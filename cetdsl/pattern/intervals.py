@@ -68,6 +68,22 @@ def interval_text(length: datetime.timedelta) -> str:
     return f"INTERVAL '{'-' * (micros < 0)}{whole}.{rest:06d}".rstrip("0") + "' SECOND"
 
 
+def moved_by(length: datetime.timedelta) -> str | None:
+    """Returns what a length moves a time of a zone by: the "clock", or the "calendar"; None if both do.
+
+    Where clocks change, the time a day later may come before the one that is 23 hours and a half later.
+
+    Examples
+    --------
+    >>> [moved_by(datetime.timedelta(hours=hours)) for hours in (23, 48, 25)]
+    ['clock', 'calendar', None]
+    """
+    day = datetime.timedelta(days=1)
+    if abs(length) < day:
+        return "clock"
+    return None if length % day else "calendar"
+
+
 def _of_parts(value: str) -> datetime.timedelta:
     if not re.fullmatch(rf"[\s,]*(?:{_PART}[\s,]*)+", value):
         raise InvalidNode(f"{value!r} is no length of time", hint=HINT)

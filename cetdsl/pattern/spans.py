@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 
 import attrs
@@ -34,7 +35,8 @@ _ALIASES = {
     "w": "week",
     "wk": "week",
 }
-_CALENDAR = ("month", "quarter", "year")
+#: Months per unit of a length that is not the same each time.
+_CALENDAR = {"month": 1, "quarter": 3, "year": 12}
 #: The longest window by its unit; all times of events lie within 9999 years, or 2^63 ticks.
 _LONGEST = {"microsecond": 9_998 * 365 * 86_400_000_000, "tick": 2**61, "month": 9_998 * 12}
 _PART = r"([0-9]+)\s*([A-Za-z]+)"
@@ -60,6 +62,18 @@ def is_calendar_unit(word: str) -> bool:
     (True, False)
     """
     return _unit_named(word) in _CALENDAR
+
+
+def is_finer(value: datetime.datetime | datetime.timedelta) -> bool:
+    """Whether a time or a length of pandas has parts of a microsecond; those of Python have none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_finer(pd.Timedelta(1, "ns")), is_finer(pd.Timestamp(0)), is_finer(datetime.timedelta(1))
+    (True, False, False)
+    """
+    return bool(getattr(value, "nanosecond", getattr(value, "nanoseconds", 0)))
 
 
 def _unit_named(word: str) -> str:
@@ -118,12 +132,10 @@ class Span:
         WindowError
             If the value is no length.
         """
-        import datetime
-
         if isinstance(value, Span):
             return value
         if isinstance(value, datetime.timedelta):
-            if getattr(value, "nanoseconds", 0) or value != value:  # of pandas
+            if is_finer(value) or value != value:  # NaT of pandas is not itself
                 raise WindowError(f"{value!r} is no whole number of microseconds", hint=_FORMS)
             return cls((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds, "microsecond")
         if isinstance(value, int) and not isinstance(value, bool):
@@ -138,12 +150,16 @@ class Span:
         for digits, word in re.findall(_PART, value):
             amount, length = _amount(digits), microseconds_of(word)
             if is_calendar_unit(word):
-                months += amount
+                months += amount * _CALENDAR[_unit_named(word)]
             elif length:
                 micros += amount * length
             else:
                 plurals = [f"{unit}s" for unit in MICROSECONDS]
                 raise WindowError(f"{word!r} is not a unit of time", hint=nearest(word, plurals, _FORMS))
+        if months and micros:
+            raise WindowError(
+                f"{value!r} has no fixed length: months differ", hint="use weeks or days, as in '30 days'"
+            )
         return cls(months, "month") if months else cls(micros, "microsecond")
 
     def __str__(self) -> str:

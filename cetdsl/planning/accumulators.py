@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cetdsl.aggregates.vocabulary import COUNT, Update
 from cetdsl.analysis.guards import own_term
-from cetdsl.analysis.types import TypeCheck
+from cetdsl.analysis.types import type_of
 from cetdsl.ir.accumulators import EXACT_NUMBERS, TRENDS, Accumulator, Output
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled
 from cetdsl.ir.emission import UPDATE
@@ -37,14 +37,14 @@ class AccumulatorPlan:
         It is exact only if an output is made of whole numbers: to count trends exactly may take far longer than to find
         extremes, or sums of doubles.
         """
-        exact = number in EXACT_NUMBERS and self._shows_whole_numbers(TypeCheck(source.schema))
+        exact = number in EXACT_NUMBERS and self._shows_whole_numbers()
         zeros = source.is_stream and source.emit == UPDATE and bool(self.compiled.negations)
         return Answer(len(source.groups), tuple(self.accumulators), tuple(self.outputs), number, exact, partial, zeros)
 
-    def _shows_whole_numbers(self, types: TypeCheck) -> bool:
+    def _shows_whole_numbers(self) -> bool:
         """Whether some output is a count, or made of sums of whole numbers or decimals."""
         accumulators = list(self.accumulators)
-        rounded = [types.infer(value) in ("double", "float") for value in self.values]
+        rounded = [type_of(value, self.schema) in ("double", "float") for value in self.values]
         inputs = (accumulators[number] for output in self.outputs for number in output.inputs)
         return any(one.is_additive and not (one.column >= 0 and rounded[one.column]) for one in inputs)
 

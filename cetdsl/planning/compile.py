@@ -30,7 +30,6 @@ from cetdsl.sharing.families import unnamed
 #: The most that states may count up to. ``COUNT(b) >= n`` is compiled into states that count up to n + 2, so n is 510
 #: at most.
 MAX_COUNTED = 512
-_Compared = tuple[CodeColumn, CodeColumn]
 #: The predicates between an earlier variable and the later one that is its neighbour.
 _Adjacent = dict[tuple[str, str], list[Expr]]
 
@@ -40,7 +39,9 @@ def compile_query(resolved: ResolvedQuery, automaton: Automaton | None = None) -
     return _Compiler(resolved, automaton).compile()
 
 
-def comparison_columns(left: Expr, right: Expr, schema: Schema, conditions: Conditions) -> _Compared:
+def comparison_columns(
+    left: Expr, right: Expr, schema: Schema, conditions: Conditions
+) -> tuple[CodeColumn, CodeColumn]:
     """Returns the columns of single events that two compared terms become, in their common type.
 
     The ``conditions`` are those of the events that variables can be bound to.

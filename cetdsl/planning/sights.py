@@ -11,6 +11,7 @@ from cetdsl.analysis.types import category, type_of
 from cetdsl.ir.compiled import CodeColumn, Compiled
 from cetdsl.ir.machine import Machine, Negation, Pair
 from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal
+from cetdsl.pattern.intervals import moved_by
 
 #: Functions that give no less of a later time, by the types of which that is true.
 _RISING = {
@@ -88,5 +89,5 @@ def _keeps_order(by: Literal, kind: str | None) -> bool:
 
     Days of a time zone that changes its clocks do not: 02:30 a day later may be 03:30, and 03:00 is 03:00.
     """
-    has_days = isinstance(by.value, datetime.timedelta) and abs(by.value) >= datetime.timedelta(days=1)
+    has_days = isinstance(by.value, datetime.timedelta) and moved_by(by.value) != "clock"
     return not (has_days and kind == "timestamp")

@@ -41,7 +41,14 @@ from cetdsl.planning.planner import plan_trends
 from cetdsl.planning.slots import Alternative, NotInSlots, Numbers, alternatives_of
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import base_spec
-from cetdsl.planning.strategies.request import common_windowing, compile_sides, in_buckets, read_together, source_of
+from cetdsl.planning.strategies.request import (
+    common_windowing,
+    compile_sides,
+    in_buckets,
+    read_together,
+    source_of,
+    source_of_pass,
+)
 from cetdsl.planning.streams import refuse_on_stream, refuse_scattered
 from cetdsl.sharing.aggregation.plan import PlanData
 
@@ -157,7 +164,8 @@ class _Pass:
             for number, name in enumerate(self.sources)
             if name in self.found
         }
-        windowing = _common([source.windowing for source in self.sources.values()], self.source.is_stream)
+        sources = list(self.sources.values())
+        windowing = _common([source.windowing for source in sources], sources[0].is_stream)
         walked = self._walked(windowing)
         vertices = join_vertices(plan, wanted)
         gaps = [gap for vertex in vertices for gap in vertex.demands.gaps]
@@ -165,14 +173,7 @@ class _Pass:
         fits += [fit for gap in gaps for fit in gap.fits] + [fit for one in walked for fit in one.fits]
         condition = self._condition(fits)
         looks_back = any(not gap.after for gap in gaps) or any(one.kernel.query.looks_back for one in walked)
-        source = attrs.evolve(
-            self.source,
-            groups=self.source.keys,
-            partitions=(),
-            asked_partitions=(),
-            windowing=windowing,
-            asked_windowings=tuple(dict.fromkeys(source.windowing for source in self.sources.values())),
-        )
+        source = source_of_pass(sources, windowing)
         compiled = Compiled(
             Automaton((), (), (), (), ()),
             (("any event of the queries", condition),),

@@ -42,7 +42,7 @@ from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate, strate
 from cetdsl.planning.sharing import plan_sharing
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.strategies.request import common_windowing, read_together
+from cetdsl.planning.strategies.request import common_windowing, read_together, source_of_pass
 from cetdsl.planning.streams import refuse_scattered
 from cetdsl.sharing.families import family
 
@@ -189,18 +189,11 @@ class _Pass:
     def finished(self, sharing: Sharing) -> Operator:
         """Returns the plan of the pass for all queries added; partial results of several keys or tasks are merged."""
         plans = list(self.plans.values())
-        first = plans[0].source
-        windowing = common_windowing([plan.source.windowing for plan in plans], first.is_stream)
+        sources = [plan.source for plan in plans]
+        windowing = common_windowing([source.windowing for source in sources], sources[0].is_stream)
         merge = any(self._is_merged(asked) for asked in self.asked)
         sets, abreast, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
-        source = attrs.evolve(
-            first,
-            groups=first.keys,
-            partitions=(),
-            asked_partitions=(),
-            windowing=windowing,
-            asked_windowings=tuple(dict.fromkeys(plan.source.windowing for plan in plans)),
-        )
+        source = source_of_pass(sources, windowing)
         members = tuple(member for asked in self.asked for member in self._members(asked, source, merge, propagation))
         variables = tuple((f"v{number}", condition) for (condition, _), number in self.variables.items())
         no_automaton, no_machine = Automaton((), (), (), (), ()), Machine((), (), (), ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import sys
 from collections.abc import Callable
 
 import attrs
@@ -55,6 +56,8 @@ def rule(name: str, *, keeps: Keeps, policies: tuple[str, ...] = POLICIES) -> Ca
 
     def make(apply: Apply) -> Rule:
         doc = inspect.getdoc(apply)
+        if sys.flags.optimize >= 2:  # python -OO drops docstrings
+            doc = doc or f"{name}: before  ->  after"
         if not doc or "->" not in doc:
             raise InvalidNode(f"the rule {name!r} needs a docstring that says before -> after")
         return Rule(name, keeps, apply, doc, policies)

@@ -27,7 +27,7 @@ from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
 from cetdsl.kernels.vocabulary import Block, Bools, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
-from cetdsl.kernels.wire.columns import bitmap, from_numpy, ordered_bits, unscaled_integers, validity
+from cetdsl.kernels.wire.columns import from_numpy, from_unscaled, ordered_bits, unscaled_integers, validity
 
 Numbers = NDArray[Any]
 _FEWER_DIGITS = "cast the column to a decimal of fewer digits, or to double"
@@ -196,8 +196,7 @@ def _weight_column(chunk: Chunk, found: KBest, unit: int | None) -> pa.Array:
     whole = _whole(found, unit)
     if max(map(abs, whole), default=0) >= 10**38:
         raise CountOverflow(f"a sum that trends are ordered by does not fit DECIMAL(38, {scale})", hint=_FEWER_DIGITS)
-    digits = b"".join(value.to_bytes(16, "little", signed=True) for value in whole)
-    return pa.Array.from_buffers(pa.decimal128(38, scale), len(whole), [bitmap(absent), pa.py_buffer(digits)])
+    return from_unscaled(whole, absent, pa.decimal128(38, scale))
 
 
 def _falling(found: KBest, unit: int | None) -> Numbers:

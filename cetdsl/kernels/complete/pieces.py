@@ -71,7 +71,7 @@ class Cut(NamedTuple):
 def cut_at(graph: Graph, anchored: Bools) -> Cut:
     """Cuts the graph of one window, all of whose nodes lie on trends, at the nodes that are anchors."""
     count, leads = len(graph.event), anchored[graph.target]
-    before = np.concatenate([[0], np.cumsum(leads)])
+    before = starts(leads)
     start, stop = before[graph.start], before[graph.stop]
     inner_start, inner_stop = graph.start - start, graph.stop - stop
     ends = graph.reach_after >= NEVER
@@ -116,7 +116,7 @@ def graph_of_pieces(begin: Ints, roots: Bools, ends: Bools, start: Ints, stop: I
     """
     first, last = np.searchsorted(begin, anchor), np.searchsorted(begin, anchor, side="right")
     _, target = members_of(first, last)
-    before = np.concatenate([[0], np.cumsum(last - first)])
+    before = starts(last - first)
     everywhere = np.zeros(len(begin), dtype=np.int32)
     return Graph(
         np.arange(len(begin)),
@@ -251,7 +251,7 @@ def _piece_columns(
     said[last] = True
     start, stop = np.where(first, cut.start[last], 0), np.where(first, cut.stop[last], 0)
     _, member = members_of(start, stop)
-    offsets = np.concatenate([[0], np.cumsum(stop - start)]).astype(np.int32)
+    offsets = starts(stop - start).astype(np.int32)
     anchors = pa.ListArray.from_arrays(from_numpy(offsets), from_numpy(cut.anchor[member]))
     bindings = block._replace(
         event=part.number[part.graph.event[node]], variable=variable[part.graph.state[node]].astype(np.int16)

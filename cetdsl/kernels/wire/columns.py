@@ -285,7 +285,7 @@ def unscaled_integers(column: pa.Array) -> list[int] | Ints:
         return [0 if v is None else int(v.scaleb(scale)) for v in column.to_pylist()]
 
 
-def from_unscaled(values: Sequence[int], absent: Bools, kind: pa.DataType) -> pa.Array:
+def from_unscaled(values: Sequence[int], absent: Bools | None, kind: pa.DataType) -> pa.Array:
     """Makes an Arrow array of decimals from whole numbers of their last digit, with NULL where ``absent``.
 
     Examples

@@ -150,6 +150,19 @@ def read_together(source: Source) -> Hashable:
     return frozenset(source.keys), source.tie_break, in_windows
 
 
+def source_of_pass(sources: Sequence[Source], windowing: Windowing) -> Source:
+    """Returns how one pass reads the events of several queries, which agree in what :func:`read_together` returns."""
+    first = sources[0]
+    return attrs.evolve(
+        first,
+        groups=first.keys,
+        partitions=(),
+        asked_partitions=(),
+        windowing=windowing,
+        asked_windowings=tuple(dict.fromkeys(source.windowing for source in sources)),
+    )
+
+
 def common_windowing(windowings: Sequence[Windowing], is_stream: bool) -> Windowing:
     """Returns windows, or spans, and time buckets that hold those of all queries of a pass.
 

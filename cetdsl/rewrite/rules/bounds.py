@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
 import attrs
@@ -11,6 +10,7 @@ from cetdsl.analysis.classify import separate
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import type_of
 from cetdsl.pattern.expressions import Binary, Expr, Literal
+from cetdsl.pattern.intervals import moved_by
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import with_where
 from cetdsl.rewrite.rules.sums import bounds_of, length_of
@@ -47,14 +47,15 @@ def keep_tighter_bound(resolved: ResolvedQuery) -> ResolvedQuery:
 class _Bound:
     """``left op right + constant``, where the comparison is an order: an upper bound of the left side, or a lower one.
 
-    ``type`` is that of the sum, and what a length moves it by.
+    ``type`` is that of the sum, and ``by`` what a length moves it by: see :func:`moved_by`.
     """
 
     op: str
     left: Expr
     right: Expr
     constant: Any
-    type: tuple[str | None, str]
+    type: str | None
+    by: str = ""
 
     @property
     def is_upper(self) -> bool:
@@ -63,7 +64,7 @@ class _Bound:
     @property
     def key(self) -> object:
         """The properties that it shares with the bounds that it can be compared with."""
-        return self.is_upper, self.left, self.right, self.type
+        return self.is_upper, self.left, self.right, self.type, self.by
 
     def is_tighter_than(self, other: _Bound) -> bool:
         """Whether it implies another one of the same key."""
@@ -81,22 +82,11 @@ def _bound_of(predicate: Expr, resolved: ResolvedQuery) -> _Bound | None:
     base, constant, sign = _sum_of(found.right)
     length = length_of(constant)
     if length is not None:
-        by = "clock" if kind == "timestamp_ntz" else _moved_by(length)
-        return None if by is None else _Bound(found.op, found.left, base, sign * length, (kind, by))
+        by = "clock" if kind == "timestamp_ntz" else moved_by(length)
+        return None if by is None else _Bound(found.op, found.left, base, sign * length, kind, by)
     if not isinstance(constant.value, int) or bounds_of(found.right, resolved) is None:
         return None
-    return _Bound(found.op, found.left, base, sign * constant.value, (kind, ""))
-
-
-def _moved_by(length: datetime.timedelta) -> str | None:
-    """Returns what a length moves a time of a zone by: the "clock", or the "calendar"; None if both do.
-
-    Where clocks change, the time a day later may come before the one that is 23 hours and a half later.
-    """
-    day = datetime.timedelta(days=1)
-    if abs(length) < day:
-        return "clock"
-    return None if length % day else "calendar"
+    return _Bound(found.op, found.left, base, sign * constant.value, kind)
 
 
 def _sum_of(expr: Expr) -> tuple[Expr, Literal, int]:

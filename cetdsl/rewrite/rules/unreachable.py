@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 
 import attrs
@@ -27,15 +28,14 @@ from cetdsl.pattern.query import ANY, STRICT
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import FALSE, negated, rewrite_conditions, with_where
 
+#: The largest whole number up to which all are floating numbers, by type.
+_EXACT = {"float": 2**24, "double": 2**53}
+
 
 @rule("falsify-contradiction", keeps=Keeps.DERIVATIONS)
 def falsify_contradiction(resolved: ResolvedQuery) -> ResolvedQuery:
     """EVENT(a, a.kind = 'x' AND a.kind = 'y')  ->  EVENT(a, FALSE)"""
     return rewrite_conditions(resolved, lambda condition: FALSE if _never(condition, resolved.schema) else condition)
-
-
-#: The largest whole number up to which all are floating numbers, by type.
-_EXACT = {"float": 2**24, "double": 2**53}
 
 
 def _never(condition: Expr, schema: Schema) -> bool:
@@ -95,7 +95,7 @@ def _contradict(type_: str | None, first: tuple[str, object], second: tuple[str,
     if category(type_) != "number" or not whole or "!=" in (op, other_op):
         return False
     numbers = int(str(value)), int(str(other))
-    if max(map(abs, numbers)) > _EXACT.get(str(type_), max(map(abs, numbers))):
+    if max(map(abs, numbers)) > _EXACT.get(str(type_), math.inf):
         return False  # Spark compares their nearest floating numbers, which may be one
     return _excludes(op, numbers[0], other_op, numbers[1])
 
