@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import io
 import json
 import os
 import platform
@@ -40,6 +41,7 @@ from cetdsl.frontend import sase
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE
 from cetdsl.frontend.patterns import QueryTerm
 from cetdsl.frontend.watch import micro_batches
+from cetdsl.paths import as_written, literal, place_of, share_files
 from cetdsl.pattern.expressions import Literal, attributes
 from cetdsl.pattern.nodes import events as events_of
 from cetdsl.pattern.text import in_backquotes
@@ -84,6 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cetdsl ...
     0
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not have all letters of the events
     words = list(sys.argv[1:] if arguments is None else arguments)
     verbose = "--verbose" in words
     try:
@@ -174,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
         help="also draw the answer as a web page: with --trends up to --limit of them over time (default 20), else how "
         "many each window has; needs the extra plot",
     )
-    run.add_argument("--overwrite", action="store_true", help="replace the folder of --output")
+    run.add_argument("--overwrite", action="store_true", help="replace the folder of --output, unless it is read")
 
     explain = commands.add_parser("explain", help="show how a query runs", description="Show how a query would run.")
     explain.set_defaults(action=_explain)
@@ -240,6 +245,13 @@ def _add_query(parser: argparse.ArgumentParser, follows: bool = False) -> None:
             help="answer files as they are moved into this folder, and print what is new; one must be there already",
         )
     parser.add_argument("--format", choices=("parquet", "csv", "json"), help="when the endings do not tell")
+    parser.add_argument(
+        "--encoding",
+        type=str.upper,
+        choices=("UTF-8", "ISO-8859-1"),
+        default="UTF-8",
+        help="how CSV files spell letters (default UTF-8; ISO-8859-1 is also known as Latin-1)",
+    )
     parser.add_argument("--time", metavar="COL", help="the time column; by default the only timestamp column")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--type", default="type", metavar="COL", help="the column of event types (default: type)")
@@ -323,6 +335,7 @@ def _run(chosen: argparse.Namespace) -> None:
     _check_following(chosen)
     _check_drawing(query, chosen)
     output = _format(chosen.output, "--output") if chosen.output else None
+    _check_replacing(chosen)
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
         events = _events(spark, inputs, query, chosen)
@@ -385,6 +398,23 @@ def _check_following(chosen: argparse.Namespace) -> None:
         raise CommandLineError(
             "--follow prints answers, and --output writes a folder once",
             hint="leave --output out, or write the stream in Python: answer.writeStream.format('parquet').start(...)",
+        )
+
+
+def _check_replacing(chosen: argparse.Namespace) -> None:
+    """Refuses to replace what is read, or a file of the user, before anything runs."""
+    if not chosen.output:
+        return
+    hint = "name another folder after --output"
+    read = [path for path in chosen.input if share_files(chosen.output, path)] if chosen.overwrite else []
+    if read:
+        raise CommandLineError(
+            f"--overwrite would replace {chosen.output}, of which --input {read[0]} reads", hint=hint
+        )
+    place = place_of(chosen.output)
+    if isinstance(place, Path) and place.is_file():
+        raise CommandLineError(
+            f"{chosen.output} is a file, and --overwrite replaces folders of answers only", hint=hint
         )
 
 
@@ -512,8 +542,15 @@ def _text(query: str) -> str:
 
 
 def _common_format(chosen: argparse.Namespace) -> str:
-    if chosen.format:
-        return str(chosen.format)
+    kind = str(chosen.format or _format_of_endings(chosen))
+    if kind != "csv" and chosen.encoding != "UTF-8":
+        raise CommandLineError(
+            f"--encoding speaks of CSV, and the files are {kind}", hint="leave --encoding out: it is UTF-8"
+        )
+    return kind
+
+
+def _format_of_endings(chosen: argparse.Namespace) -> str:
     formats = {_format(path, "--input") for path in chosen.input or _files_in(chosen.follow)}
     if len(formats) > 1:
         raise CommandLineError(
@@ -553,14 +590,21 @@ def _format(path: str, option: str) -> str:
 def _events(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace) -> DataFrame:
     """Returns the events of the files, or those of a folder as a stream, whose columns the options name."""
     paths = [chosen.follow] if chosen.follow else chosen.input
-    known = _read(spark, kind, paths, _remembered(spark, chosen.checkpoint) if chosen.follow else None)
+    csv = _csv(chosen)
+    known = _read(spark, kind, paths, _remembered(spark, chosen.checkpoint) if chosen.follow else None, csv)
+    _refuse_no_rows(known, kind, paths)
     _refuse_unknown_columns(known, kind, paths, query, chosen)
     _refuse_texts_as_times(known, chosen.time)
     if not chosen.follow:
         return known
     # By default a value that is not of the guessed type would be NULL, without a word.
-    reader = spark.readStream.schema(known.schema).options(mode="FAILFAST", **(CSV if kind == "csv" else {}))
-    return reader.format(kind).load(chosen.follow)
+    reader = spark.readStream.schema(known.schema).options(mode="FAILFAST", **(csv if kind == "csv" else {}))
+    return reader.format(kind).load(as_written(chosen.follow))
+
+
+def _csv(chosen: argparse.Namespace) -> dict[str, str]:
+    """Returns how the command has Spark read CSV."""
+    return {**CSV, "encoding": chosen.encoding}
 
 
 def _bind(events: DataFrame, query: Any, chosen: argparse.Namespace) -> Any:
@@ -579,7 +623,7 @@ def _remembered(spark: SparkSession, checkpoint: str | None) -> StructType | Non
     if not checkpoint:
         return None
     try:
-        kept = spark.read.text(_schema_in(checkpoint)).first()
+        kept = spark.read.text(literal(_schema_in(checkpoint))).first()
     except Exception as error:
         if condition_of(error) != "PATH_NOT_FOUND":
             raise
@@ -598,10 +642,12 @@ def _schema_in(checkpoint: str) -> str:
     return f"{checkpoint}/schema"
 
 
-def _read(spark: SparkSession, kind: str, paths: list[str], schema: StructType | None) -> DataFrame:
+def _read(
+    spark: SparkSession, kind: str, paths: list[str], schema: StructType | None, csv: dict[str, str]
+) -> DataFrame:
     """The events of some files, which have columns: those of a schema, or else those that are guessed."""
     try:
-        events = _of_format(spark, kind, paths, schema)
+        events = _of_format(spark, kind, paths, schema, csv)
         columns = events.columns
     except Exception as error:
         if not is_of_spark(error):
@@ -615,18 +661,21 @@ def _read(spark: SparkSession, kind: str, paths: list[str], schema: StructType |
     return events
 
 
-def _of_format(spark: SparkSession, kind: str, paths: list[str], schema: StructType | None) -> DataFrame:
+def _of_format(
+    spark: SparkSession, kind: str, paths: list[str], schema: StructType | None, csv: dict[str, str]
+) -> DataFrame:
+    read = [as_written(path) for path in paths]
     reader = spark.read if schema is None else spark.read.schema(schema)
     if kind == "csv":
-        return reader.options(**CSV).csv(paths, inferSchema=schema is None)
+        return reader.options(**csv).csv(read, inferSchema=schema is None)
     if kind == "json":
-        events = reader.option("inferTimestamp", True).json(paths)
+        events = reader.option("inferTimestamp", True).json(read)
         if events.columns == ["_corrupt_record"]:
             raise CommandLineError(
                 f"{', '.join(paths)} holds no JSON that can be read", hint="write one object per line: JSON Lines"
             )
         return events
-    return reader.parquet(*paths)
+    return reader.parquet(*read)
 
 
 def _with_watermark(events: DataFrame, chosen: argparse.Namespace) -> DataFrame:
@@ -655,24 +704,52 @@ def _field_of(schema: StructType, name: str) -> StructField:
     return next(field for field in schema.fields if field.name.lower() == name.lower())
 
 
+def _refuse_no_rows(events: DataFrame, kind: str, paths: list[str]) -> None:
+    """Raises where CSV has a header only, which tells no types: every column is a text, also the time."""
+    is_guessed = all(field.dataType == StringType() for field in events.schema.fields)
+    if kind == "csv" and is_guessed and events.head() is None:
+        raise CommandLineError(f"{', '.join(paths)} has no rows below its header", hint="give a file with events")
+
+
+def _columns_told(events: DataFrame, kind: str, paths: list[str], chosen: argparse.Namespace) -> str:
+    """Returns the columns of the files in words, and where they are from."""
+    told = f"{', '.join(paths)} has the columns {', '.join(events.columns)}"
+    if kind != "csv":
+        return told
+    twice = _named_twice(events.sparkSession, paths, _csv(chosen))
+    if twice:
+        names = ", ".join(map(repr, twice))
+        return f"{told}: its first line has {names} more than once, and Spark writes the place of each behind the name"
+    return f"{told}, which are its first line"
+
+
+def _named_twice(spark: SparkSession, paths: list[str], csv: dict[str, str]) -> list[str]:
+    """Returns the names that are more than once in the first line of CSV, of which Spark ignores the case."""
+    line = spark.read.options(**{**csv, "header": "false"}).csv([as_written(path) for path in paths]).head()
+    names = [] if line is None else [str(name) for name in line if name is not None]
+    places: dict[str, list[str]] = {}
+    for name in names:
+        places.setdefault(name.lower(), []).append(name)
+    return [found[0] for found in places.values() if len(found) > 1]
+
+
 def _refuse_unknown_columns(df: DataFrame, kind: str, paths: list[str], query: Any, chosen: argparse.Namespace) -> None:
     """Raises where an option names a column that the files do not have, or where it must name one."""
     known = {name.lower() for name in df.columns}
-    has = f"{', '.join(paths)} has the columns {', '.join(df.columns)}"
-    if kind == "csv":
-        has += ", which are its first line"
     is_typed = any(event.type is not None for event in events_of(query.node.pattern))
     asked = [("--time", chosen.time), *(("--tie-break", name) for name in chosen.tie_break or ())]
     asked += [("--type", chosen.type)] if is_typed else []
     for option, name in asked:
         if name is not None and name.lower() not in known:
             advice = f"name one of them after {option}" + (", or say --no-type" if option == "--type" else "")
+            has = _columns_told(df, kind, paths, chosen)
             raise CommandLineError(
                 f"there is no column {name!r} for {option}: {has}", hint=nearest(name, df.columns, advice)
             )
     times = [field.name for field in df.schema.fields if isinstance(field.dataType, (TimestampType, TimestampNTZType))]
     if chosen.time is None and len(times) != 1:
         what = f"the timestamps {', '.join(times)}" if times else "no timestamp"
+        has = _columns_told(df, kind, paths, chosen)
         raise CommandLineError(f"which column is the time? There is {what}: {has}", hint="name it with --time")
 
 

@@ -32,6 +32,7 @@ LAYERS = (
     "frontend",
     "__init__",
     "session",
+    "paths",
     "datasets",
     "demo",
     "cli",

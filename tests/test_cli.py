@@ -242,6 +242,103 @@ def test_wrong_input(files: dict[str, str], tmp_path: Path, capsys: pytest.Captu
     assert "--overwrite" in message
 
 
+EVENT_LINES = "t,type\n" + "".join(f"{t},{kind}\n" for t, kind, _ in EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("read", "output"),
+    [
+        ("e.csv", "e.csv"),
+        ("in.csv", "./x/../in.csv"),
+        ("in.csv", "in.csv/answer.csv"),
+        ("out.csv/in/e.csv", "out.csv"),
+        ("*.csv", "in.csv"),
+        ("{[^a-h]n,no}.csv", "file:in.csv"),
+        ("out.csv/*/e.csv", "out.csv"),
+        (r"x\[1\].csv", "x[1].csv"),
+        ("link.csv", "in.csv"),
+        ("s3a://bucket/all/e.csv", "s3a://bucket/all/e.csv/"),
+    ],
+)
+def test_what_is_read_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], read: str, output: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cetdsl.cli.spark_session", None)  # nothing is run
+    kept = [Path("e.csv"), Path("in.csv/e.csv"), Path("out.csv/in/e.csv"), Path("x[1].csv/e.csv")]
+    for path in kept:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(EVENT_LINES)
+    Path("link.csv").symlink_to("in.csv")
+    said = fails(capsys, "run", COUNT, "--input", "other.csv", read, "--output", output, "--overwrite")
+    assert f"--overwrite would replace {output}, of which --input {read} reads" in said
+    assert "hint: name another folder after --output" in said
+    assert all(path.read_text() == EVENT_LINES for path in kept)
+
+
+def test_a_file_is_not_replaced(
+    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cetdsl.cli.spark_session", None)
+    kept = tmp_path / "keep.csv"
+    kept.write_text("precious")
+    for more in ([], ["--overwrite"]):
+        said = fails(capsys, "run", COUNT, "--input", files["csv"], "--output", str(kept), *more)
+        assert "keep.csv is a file, and --overwrite replaces folders of answers only" in said
+    assert kept.read_text() == "precious"
+
+
+def test_what_is_beside_the_input_is_replaced(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "events.csv").write_text(EVENT_LINES)
+    target = tmp_path / "events.csv.answers.csv"
+    for _ in range(2):
+        words = ["--input", str(tmp_path / "events.csv"), "--time", "t", "--output", str(target), "--overwrite"]
+        assert main(["run", COUNT, *words]) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no such names there")
+def test_files_are_read_whatever_their_names(tmp_path: Path, spark, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that is there is no pattern, and what else is in its folder does not matter."""
+    (tmp_path / "a:b.csv").write_text(EVENT_LINES)
+    for name in ("x[1].csv", "{a,b}*?.csv", "b\\c.csv"):
+        (tmp_path / name).write_text(EVENT_LINES)
+        assert main(["run", COUNT, "--input", str(tmp_path / name), "--time", "t"]) == 0
+        assert capsys.readouterr().out.split() == ["n", "--", "14"]
+
+
+def test_a_header_without_rows(tmp_path: Path, spark, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "header.csv"
+    path.write_text("t,type\n")
+    for words in (["run"], ["run", "--time", "t"], ["explain", "--time", "t"]):
+        said = fails(capsys, words[0], COUNT, *words[1:], "--input", str(path))
+        assert "header.csv has no rows below its header" in said
+        assert "hint: give a file with events" in said
+
+
+def test_csv_in_another_encoding(
+    files: dict[str, str], tmp_path: Path, spark, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cities.csv"
+    path.write_bytes("t,type,city\n1,A,\xfc\n2,A,\xf6\n".encode("latin-1"))
+    words = ["run", "PATTERN A GROUP BY city", "--time", "t", "--input", str(path)]
+    assert main([*words, "--encoding", "iso-8859-1"]) == 0
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert sorted(row.split() for row in rows) == [["\xf6", "1"], ["\xfc", "1"]]
+    assert "invalid choice: 'UTF-16'" in fails(capsys, *words, "--encoding", "utf-16")
+    said = fails(capsys, "run", COUNT, "--input", files["json"], "--encoding", "ISO-8859-1")
+    assert "--encoding speaks of CSV, and the files are json" in said
+
+
+def test_names_that_a_header_has_twice(tmp_path: Path, spark, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("ts,TS,type\n1,2,A\n")
+    said = fails(capsys, "run", COUNT, "--input", str(path), "--time", "ts")
+    assert "has the columns ts0, TS1, type: its first line has 'ts' more than once" in said
+    assert "which are its first line" not in said
+
+
 def test_an_error_of_a_worker_is_one_message(tmp_path: Path, spark, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "many.parquet")
     spark.range(200).selectExpr("id AS t", "'B' AS type", "double(id) AS x").write.parquet(path)
@@ -278,6 +375,15 @@ def test_a_process_prints_the_answer_and_nothing_else(tmp_path: Path) -> None:
     path.write_text("t,type\n" + "".join(f"{t},{kind}\n" for t, kind, _ in EVENTS))
     done = command("run", COUNT, "--input", str(path), "--time", "t", "--master", "local[1]")
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["n", "--", "14"], "")
+
+
+def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("t,type\n1,A\n")
+    words = ("explain", "PATTERN \xc4", "--input", str(path), "--time", "t", "--stage", "parsed")
+    done = command(*words, "--master", "local[1]", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\xc4" in done.stdout
 
 
 @pytest.fixture
@@ -364,6 +470,7 @@ def test_a_value_that_is_no_time_is_named(followed: Path, capsys: pytest.Capture
 def test_a_folder_is_followed_and_each_run_goes_on(
     spark, followed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    followed = followed.rename(tmp_path / "events[1]")  # a name that is no pattern
     words = ["run", *FOLLOW, "--follow", str(followed), "--checkpoint", str(tmp_path / "checkpoint")]
     assert main(words) == 0
     said = capsys.readouterr()
@@ -406,7 +513,7 @@ def test_columns_of_what_is_followed_stay_as_they_were(
 
     query = FOLLOW[0].replace("COUNT(*) AS n", "SUM(B.price) AS s")
     words = ["run", query, "--follow", str(folder), "--time", "event.time", *FOLLOW[3:]]
-    words += ["--checkpoint", str(tmp_path / "checkpoint")]
+    words += ["--checkpoint", str(tmp_path / "checkpoint{1}[2]")]
     comes("one.csv", (1, "A", 1), (3, "B", 2.5), (12, "A", 1))
     assert main(words) == 0
     assert capsys.readouterr().out.endswith(" 00:00:10  2.5\n")

@@ -1,0 +1,108 @@
+"""Paths of files: how Spark reads one as it is written, and whether two of them hold the same files."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePath, PurePosixPath
+
+#: What a path of another machine begins with. One letter would be a drive.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+#: What Hadoop takes for a part of a pattern.
+_OF_PATTERNS = re.compile(r"([\\*?\[\]{}])")
+_INNERMOST_BRACES = re.compile(r"(?<!\\)\{((?:\\.|[^{}\\])*)\}")
+
+
+def literal(path: str) -> str:
+    r"""Returns a path as a pattern of Hadoop that matches nothing else.
+
+    Examples
+    --------
+    >>> print(literal("events[1].csv"))
+    events\[1\].csv
+    """
+    # Where \ is between folders, Hadoop takes it for / and has nothing that escapes.
+    return path if os.name == "nt" else _OF_PATTERNS.sub(r"\\\1", path)
+
+
+def as_written(path: str) -> str:
+    """Returns a path for Spark to read: a pattern of files, unless there is a file or folder of just that name."""
+    return literal(path) if _is_there(place_of(path)) else path
+
+
+def place_of(path: str) -> PurePath:
+    """Returns where a path leads: a ``Path`` if on this machine, without links, and else its words.
+
+    Examples
+    --------
+    >>> place_of("file:///tmp/../a.csv") == place_of("/a.csv")
+    True
+    >>> place_of("s3a://bucket/a.csv/")
+    PurePosixPath('s3a:/bucket/a.csv')
+    """
+    local = _local(path)
+    return PurePosixPath(path) if local is None else Path(local).resolve()
+
+
+def _local(path: str) -> str | None:
+    """Returns a path of this machine without its scheme; None if it is of another one."""
+    scheme = _SCHEME.match(path)
+    if scheme is None:
+        return path
+    return re.sub(r"^//[^/]*(?=/)", "", path[scheme.end() :]) if scheme[1].lower() == "file" else None
+
+
+def share_files(path: str, pattern: str) -> bool:
+    """Whether a path is, is inside of, or holds any of what Spark reads for a pattern of files."""
+    place = place_of(path)
+    return any(_is_inside(place, read) or _is_inside(read, place) for read in _places_of(pattern))
+
+
+def _places_of(pattern: str) -> Iterator[PurePath]:
+    """The place of a pattern as it is written, and those of what it matches on this machine."""
+    place = place_of(pattern)
+    yield place
+    local = _local(pattern)
+    if local is not None and not _is_there(place):
+        for each in _without_braces(local):
+            yield from (Path(found).resolve() for found in glob.glob(_of_python(each)))
+
+
+def _without_braces(pattern: str) -> Iterator[str]:
+    """The patterns that one of Hadoop stands for, as in ``{a,b}.csv``."""
+    braces = _INNERMOST_BRACES.search(pattern)
+    if braces is None:
+        yield pattern
+        return
+    for choice in braces[1].split(","):
+        yield from _without_braces(pattern[: braces.start()] + choice + pattern[braces.end() :])
+
+
+def _of_python(pattern: str) -> str:
+    """Returns a pattern of Hadoop without braces in Python's words, which have no escapes and another negation."""
+    if os.name == "nt":
+        return pattern
+    return re.sub(r"\\(.)|\[\^", lambda found: glob.escape(found[1]) if found[1] else "[!", pattern)
+
+
+def _is_there(place: PurePath) -> bool:
+    return isinstance(place, Path) and place.exists()
+
+
+def _is_inside(place: PurePath, folder: PurePath) -> bool:
+    """Whether a place is a folder or below it."""
+    return any(_are_same(above, folder) for above in (place, *place.parents))
+
+
+def _are_same(one: PurePath, other: PurePath) -> bool:
+    """Whether two places are one, which some file systems also find of names that differ in case."""
+    if one == other:
+        return True
+    if not (isinstance(one, Path) and isinstance(other, Path)):
+        return False
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
