@@ -544,6 +544,9 @@ def test_what_trends_cannot_be_ordered_by(spark: Any) -> None:
             asked.top_trends(1, by=by)
     with pytest.raises(errors.InvalidNode, match="per_group is True or False"):
         asked.top_trends(1, per_group="yes")
+    for draw in (asked.top_trends, asked.sample_trends):
+        with pytest.raises(errors.InvalidNode, match="complete is True or False, not 'ends'"):
+            draw(1, complete="ends")
     with pytest.raises(errors.UnknownVariable, match="no variable 'B'"):
         asked.top_trends(1, by=cet.sum(B.price))
     with pytest.raises(errors.UnknownColumn, match="no column 'prise'"):

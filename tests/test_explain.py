@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
+import threading
 import xml.etree.ElementTree as ET
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,6 +24,7 @@ from cetdsl.explain.automata import automaton_view, pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
 from cetdsl.explain.physical import STRATEGIES
+from cetdsl.explain.printed import printed
 from cetdsl.explain.stages import STAGES, Analysed, Plans
 from cetdsl.explain.svg import svg_of
 from cetdsl.explain.text import text_of
@@ -423,6 +427,26 @@ def test_spark_shows_its_own_plan_and_runs_nothing(spark: object, capsys: pytest
     assert re.findall(r"^== (\w+) ==$", bound.explain().text, re.MULTILINE) == list(STAGES)
     assert "Physical Plan" in shown.html()
     assert shown.graphviz().startswith("digraph {")
+
+
+def test_what_two_threads_print_is_kept_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """One is caught, and goes on after the other one, which is caught too, has begun; a third prints on."""
+    output, begun, printed_on = sys.stdout, threading.Event(), threading.Event()
+
+    def long() -> None:
+        sys.stdout.write("long\n")
+        begun.set()
+        assert printed_on.wait(60)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(printed, long)
+        assert begun.wait(60)
+        second = pool.submit(printed, lambda: sys.stdout.write("short\n"))
+        sys.stdout.write("in between\n")
+        printed_on.set()
+        assert (first.result(60), second.result(60)) == ("long\n", "short\n")
+    assert sys.stdout is output
+    assert capsys.readouterr().out == "in between\n"
 
 
 # Graphviz -------------------------------------------------------------------------------------------------------------

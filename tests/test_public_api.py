@@ -72,6 +72,15 @@ def test_modules_are_loaded_when_they_are_asked_for() -> None:
     subprocess.run([sys.executable, "-c", MODULES], cwd=DOCS.parent, check=True)
 
 
+@pytest.mark.parametrize("option", ["-O", "-OO"])
+def test_a_python_that_drops_docstrings_rewrites_queries(option: str) -> None:
+    program = "import cetdsl; from cetdsl.rewrite import rewrite; print(cetdsl.parse('PATTERN A'))"
+    done = subprocess.run(
+        [sys.executable, option, "-c", program], cwd=DOCS.parent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "PATTERN A\n"
+
+
 def test_there_is_one_version() -> None:
     project = (DOCS.parent / "pyproject.toml").read_text(encoding="utf-8")
     assert f'version = "{cetdsl.__version__}"' in project

@@ -45,7 +45,7 @@ from cetdsl.pattern.properties import (
     sides,
 )
 from cetdsl.pattern.query import ANY, Computed, Query
-from cetdsl.pattern.spans import Span
+from cetdsl.pattern.spans import Span, no_fixed_length
 from cetdsl.pattern.text import quote, quote_name, write_after_match
 
 Errors = Iterator[CetdslError]
@@ -384,9 +384,7 @@ def length_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
 
 def _span_errors(word: str, span: Span, time: Field | None, unit: str | None) -> Errors:
     if span.unit == "month":
-        yield WindowError(
-            f"{word} {span} has no fixed length: months differ", hint="use weeks or days, as in '30 days'"
-        )
+        yield no_fixed_length(f"{word} {span}")
     elif time is not None and unit == "timestamp" and span.unit == "tick":
         yield WindowError(
             f"{word} {span} counts ticks, but the time column {time.name!r} is of type {time.type}",

@@ -860,8 +860,8 @@ class PatternFrame:
         UnsupportedQuery
             If ``joins`` are asked for, and the trends are not paths that joins can follow.
         InvalidNode
-            If ``n`` or ``seed`` is no whole number, there is no such completeness, algorithm or layout, ``per_group``
-            is no bool, or the layout would have two columns of one name.
+            If ``n`` or ``seed`` is no whole number, there is no such completeness, algorithm or layout, ``complete``
+            or ``per_group`` is no bool, or the layout would have two columns of one name.
         StreamingNotSupported
             If a stream is asked for a sample without ``per_group=True``.
 
@@ -879,8 +879,7 @@ class PatternFrame:
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
         road = given_road(algorithm)
-        only_complete = _truth("complete", complete, "False draws from all trends; completeness='ends' is a reading")
-        request = self._complete(completeness, road, shape.needed, complete=only_complete)
+        request = self._complete(completeness, road, shape.needed, complete=complete)
         if not per_group:  # joins draw from the trends of all groups together
             request = self._with_room(request)
         return lay_out(run(self._df, plan_complete(SampleRequest(request, size, chosen, per_group)).plan), shape)
@@ -934,7 +933,8 @@ class PatternFrame:
         ------
         InvalidNode
             If trends cannot be ordered by such a term, ``k`` is no whole number from 1 up, there is no such
-            completeness or layout, ``per_group`` is no bool, or the layout would have two columns of one name.
+            completeness or layout, ``complete`` or ``per_group`` is no bool, or the layout would have two columns of
+            one name.
         StreamingNotSupported
             If a stream is asked without ``per_group=True``.
         CountOverflow
@@ -981,8 +981,7 @@ class PatternFrame:
         if not _truth("per_group", per_group, "True gives k of each group"):
             refuse_streaming(self._df, "the heaviest of all of its trends", _OF_EACH)
         size, shape, weight = positive("k", k), self._layout(layout, times, columns), self._weight(by)
-        only_complete = _truth("complete", complete, "False compares all trends; completeness='ends' is a reading")
-        request = self._complete(completeness, columns=shape.needed, complete=only_complete)
+        request = self._complete(completeness, columns=shape.needed, complete=complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
         return lay_out(run(self._df, plan_complete(TopRequest(request, size, weight, name, per_group)).plan), shape)
 
@@ -1064,8 +1063,8 @@ class PatternFrame:
         limit: int | None = None,
         complete: bool = True,
     ) -> CompleteRequest:
-        """Returns the request for complete trends by either reading, or for all trends; checks ``completeness``."""
-        if not complete:
+        """Returns the request for complete trends by either reading, or for all trends; checks both words."""
+        if not _truth("complete", complete, "False takes all trends; completeness= says which ones are complete"):
             completeness = ALL
         else:
             check_choice("completeness", completeness, (MAXIMAL, ENDS))

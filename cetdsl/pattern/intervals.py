@@ -7,7 +7,7 @@ import re
 from fractions import Fraction
 
 from cetdsl.errors import InvalidNode
-from cetdsl.pattern.spans import is_calendar_unit, microseconds_of
+from cetdsl.pattern.spans import microseconds_of, months_of
 
 HINT = "write INTERVAL '90' MINUTE, INTERVAL 1 HOUR 30 MINUTES, or INTERVAL '0 01:30:00' DAY TO SECOND"
 #: The parts of a length such as ``1 02:03:04.5``, in order, with what stands before each.
@@ -111,7 +111,7 @@ def _digits(field: str) -> str:
 
 
 def _unit(word: str) -> int:
-    if is_calendar_unit(word):
+    if months_of(word):
         raise InvalidNode("months and years differ in length", hint="write the interval in days")
     micros = microseconds_of(word)
     if micros == 0:

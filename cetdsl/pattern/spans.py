@@ -53,15 +53,26 @@ def microseconds_of(word: str) -> int:
     return MICROSECONDS.get(_unit_named(word), 0)
 
 
-def is_calendar_unit(word: str) -> bool:
-    """Whether a unit of time is of no fixed length.
+def months_of(word: str) -> int:
+    """Returns the months of a unit of time that has no fixed length; 0 for other names.
 
     Examples
     --------
-    >>> is_calendar_unit("months"), is_calendar_unit("days")
-    (True, False)
+    >>> months_of("years"), months_of("days")
+    (12, 0)
     """
-    return _unit_named(word) in _CALENDAR
+    return _CALENDAR.get(_unit_named(word), 0)
+
+
+def no_fixed_length(what: str) -> WindowError:
+    """Returns the error of a length that is not the same each time.
+
+    Examples
+    --------
+    >>> print(no_fixed_length("WITHIN 1 month").message)
+    WITHIN 1 month has no fixed length: months differ
+    """
+    return WindowError(f"{what} has no fixed length: months differ", hint="use weeks or days, as in '30 days'")
 
 
 def is_finer(value: datetime.datetime | datetime.timedelta) -> bool:
@@ -149,17 +160,15 @@ class Span:
         micros = months = 0
         for digits, word in re.findall(_PART, value):
             amount, length = _amount(digits), microseconds_of(word)
-            if is_calendar_unit(word):
-                months += amount * _CALENDAR[_unit_named(word)]
+            if months_of(word):
+                months += amount * months_of(word)
             elif length:
                 micros += amount * length
             else:
                 plurals = [f"{unit}s" for unit in MICROSECONDS]
                 raise WindowError(f"{word!r} is not a unit of time", hint=nearest(word, plurals, _FORMS))
         if months and micros:
-            raise WindowError(
-                f"{value!r} has no fixed length: months differ", hint="use weeks or days, as in '30 days'"
-            )
+            raise no_fixed_length(repr(value))
         return cls(months, "month") if months else cls(micros, "microsecond")
 
     def __str__(self) -> str:

@@ -28,6 +28,7 @@ from cetdsl.ir.operators import (
     Operator,
     Scan,
 )
+from cetdsl.ir.schema import Schema
 from cetdsl.ir.slots import ANY_KIND, Fit, Walked
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
@@ -90,7 +91,7 @@ def plan_trends_together(
     for name, resolved in queries.items():
         source = source_of(resolved)
         key = read_together(source)
-        into = passes.get(key) or _Pass(source, type_column, by_joins)
+        into = passes.get(key) or _Pass(source.schema, type_column, by_joins)
         try:
             into.add(name, resolved, source)
         except NotInSlots as reason:
@@ -119,9 +120,8 @@ def plan_trends_together(
 class _Pass:
     """Collects the queries of a pass."""
 
-    def __init__(self, source: Source, type_column: str | None, by_joins: bool) -> None:
-        self.source, self.by_joins = source, by_joins
-        self.numbers = Numbers(type_column, source.schema)
+    def __init__(self, schema: Schema, type_column: str | None, by_joins: bool) -> None:
+        self.by_joins, self.numbers = by_joins, Numbers(type_column, schema)
         self.found: dict[str, tuple[Alternative, ...]] = {}
         #: The queries whose trends are listed depth first, and why slots cannot say what they look for.
         self.compiled: dict[str, Compiled] = {}

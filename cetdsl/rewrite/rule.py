@@ -55,10 +55,9 @@ def rule(name: str, *, keeps: Keeps, policies: tuple[str, ...] = POLICIES) -> Ca
     """
 
     def make(apply: Apply) -> Rule:
-        doc = inspect.getdoc(apply)
-        if sys.flags.optimize >= 2:  # python -OO drops docstrings
-            doc = doc or f"{name}: before  ->  after"
-        if not doc or "->" not in doc:
+        doc = inspect.getdoc(apply) or ""
+        drops_docstrings = sys.flags.optimize >= 2  # as python -OO
+        if "->" not in doc and not drops_docstrings:
             raise InvalidNode(f"the rule {name!r} needs a docstring that says before -> after")
         return Rule(name, keeps, apply, doc, policies)
 
