@@ -908,8 +908,9 @@ class PatternFrame:
         by : Term
             The weight that trends are ordered by: ``cet.length()`` (the default) or an aggregate of the events of each
             trend, as ``cet.count(B)``, ``cet.sum(B.x)``, ``cet.avg(B.x)`` or ``cet.max(B.ts)``. A trend whose aggregate
-            is NULL comes last, one whose aggregate is NaN first. All trends are listed for other weights than length,
-            count and sum, as these alone add up along a path.
+            is NULL comes last, one whose aggregate is NaN first. All complete trends (or all trends, with
+            ``complete=False``) are listed for other weights than length, count and sum, as these alone add up along a
+            path.
         complete : bool
             Whether to compare the complete trends; False compares all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}

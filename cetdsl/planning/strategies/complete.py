@@ -331,15 +331,17 @@ def sample_definition(request: SampleRequest) -> _Plan:
 
 @_over_graph
 def top_paths(built: BuildGraph, request: TopRequest) -> _Plan:
-    """Finds the heaviest paths of each key's graph, without listing the others; of each window, all are listed."""
+    """Finds the heaviest paths of each key's graph, and lists the others only where it must.
+
+    It must for the heaviest of each key and window, and for those by a weight that does not add up along a trend.
+    """
     argument = request.by.argument
-    if request.of_each:
+    adds_up = request.by.definition.is_total or isinstance(argument, Length)
+    if request.of_each or not adds_up:
         needed = {*request.complete.columns, *columns_in((request.by,))}
         shown = tuple(name for name in built.source.schema.names if name in needed)
-        listed = ListPaths(attrs.evolve(built, columns=shown), named=False)
-        return TopOfEach(listed, request.size, request.by, request.name, request.complete.columns)
-    if not request.by.definition.is_total and not isinstance(argument, Length):
-        return Declined(f"{quote(request.by)} does not add up along a trend")
+        remark = None if adds_up else f"all of them: {quote(request.by)} does not add up along a trend"
+        return _heaviest(ListPaths(attrs.evolve(built, columns=shown), named=False, remark=remark), request)
     values: tuple[Expr, ...] = ()
     if argument is not None and not isinstance(argument, Length):
         values = (own_term(argument, built.source.schema, built.compiled.conditions),)
@@ -350,7 +352,11 @@ def top_definition(request: TopRequest) -> _Plan:
     """Finds the heaviest of all trends, which are listed."""
     if len(request.complete.compiled) != 1:
         return Declined(_PAIRED)
-    listed = defined(request.complete, columns_in((request.by,)))
+    return _heaviest(defined(request.complete, columns_in((request.by,))), request)
+
+
+def _heaviest(listed: Operator, request: TopRequest) -> Operator:
+    """Keeps the heaviest of the trends that are listed: of all, or of each key and window."""
     kind = TopOfEach if request.of_each else TopTrends
     return kind(listed, request.size, request.by, request.name, request.complete.columns)
 
