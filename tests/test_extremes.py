@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import generators
 import pytest
+import reference
 from pyspark.sql import functions as F
 from test_kernel_aggregate import NUMBERS, check_trends, compare
 from test_sweep import RETURNING
@@ -89,6 +90,55 @@ def test_trends_are_listed_about_it(pattern: str, names: str, monkeypatch: pytes
         cuts = (-1, 1, 3) if query.window is not None else (-1,)
         listed += check_trends(attrs.evolve(query, returning=(), group_by=()), rows, ties, cuts, seed)
     assert listed == 8
+
+
+@pytest.mark.classic
+def test_complete_trends_are_those_of_it_that_no_other_contains(spark: Any) -> None:
+    """Those about one extreme event are the paths of a graph, and may be part of those about another one."""
+    by_graphs = 0
+    for seed, (pattern, names) in enumerate(PATTERNS):
+        choose = random.Random(f"{pattern} {names} complete")
+        window, completeness = (WINDOWS + SPANS)[seed % 5 + 1], ("maximal", "ends")[seed % 2]
+        text = query_of(choose, pattern, names, adjacent=True, windows=(window,))
+        query = cet.parse(text)._query()
+        query = attrs.evolve(query, returning=(), group_by=("case",), partition_by=query.group_by[1:])
+        rows = generators.stacked(99_000 + 20 * seed, 20)
+        asked = generators.frame(spark, rows).pattern(query, time="t")
+        found = Counter(
+            (row.case, tuple(row.window) if query.window and query.window.slide else None, bindings_of(row))
+            for row in asked.complete_trends(completeness, columns=["id"]).collect()
+        )
+        expected = Counter(
+            (group[0], window, tuple((rows[index]["id"], variable) for index, variable in trend))
+            for (group, window, _), trends in reference.complete_trends(query, rows, completeness).items()
+            for trend in trends
+        )
+        assert found == expected, text
+        counts = asked.count_complete_trends(completeness).collect()
+        assert sum(row["count"] for row in counts) == found.total(), text
+        by_graphs += "kernel: list the paths" in str(asked.explain("complete"))
+    assert by_graphs >= 5
+
+
+def bindings_of(row: Any) -> tuple[tuple[int, str], ...]:
+    return tuple((binding.event.id, binding.variable) for binding in row.trend)
+
+
+def test_few_of_many_trends_are_complete(spark: Any) -> None:
+    """The values fall, so that trends of the first A have the smallest B, and 15 billion trends."""
+    rows = [(t, "A" if t < 30 else "B", 100 - t % 30) for t in range(60)]
+    asked = spark.createDataFrame(rows, "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, B+) WHERE A.x < B.x", time="t"
+    )
+    lengths = Counter(len(row.trend) for row in asked.complete_trends(columns=["t"]).collect())
+    assert lengths == {30: 29}
+    assert asked.count_complete_trends().first()["count"] == 29
+    assert asked.count_trends().first()["count"] == 28 * 2**29 + 1
+    [longest] = asked.top_trends(1, by=cet.avg(cet.event("A").x), columns=["t"]).collect()
+    assert longest.trend[0].event.t == 1
+    told = str(asked.explain("complete"))
+    assert "A_largest is the last A of a trend that has its largest x" in told
+    assert "its trends, complete or not" in told
 
 
 #: The second one has a variable whose name could be that of a part, and aggregates both.

@@ -31,7 +31,7 @@ class ListTrends(Unary):
     @property
     def keys(self) -> tuple[str, ...]:
         """The key columns of the rows."""
-        return self.source.keys if self.identified else self.source.shown_keys
+        return self.source.listed_keys(self.identified)
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
