@@ -9,12 +9,13 @@ from typing import Any
 import attrs
 import generators
 import pytest
-import reference
 from pyspark.sql import functions as F
+from test_complete_engines import READINGS, Task, expected_trends
 from test_kernel_aggregate import NUMBERS, check_trends, compare
 from test_sweep import RETURNING
 
 import cetdsl as cet
+from cetdsl.ir.operators import ListPaths
 from cetdsl.kernels.enumerate import search
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.sweep import sweep
@@ -92,36 +93,22 @@ def test_trends_are_listed_about_it(pattern: str, names: str, monkeypatch: pytes
     assert listed == 8
 
 
-@pytest.mark.classic
-def test_complete_trends_are_those_of_it_that_no_other_contains(spark: Any) -> None:
+@pytest.mark.parametrize(("pattern", "names"), PATTERNS)
+def test_complete_trends_are_those_of_it_that_no_other_contains(pattern: str, names: str) -> None:
     """Those about one extreme event are the paths of a graph, and may be part of those about another one."""
     by_graphs = 0
-    for seed, (pattern, names) in enumerate(PATTERNS):
-        choose = random.Random(f"{pattern} {names} complete")
-        window, completeness = (WINDOWS + SPANS)[seed % 5 + 1], ("maximal", "ends")[seed % 2]
-        text = query_of(choose, pattern, names, adjacent=True, windows=(window,))
-        query = cet.parse(text)._query()
-        query = attrs.evolve(query, returning=(), group_by=("case",), partition_by=query.group_by[1:])
-        rows = generators.stacked(99_000 + 20 * seed, 20)
-        asked = generators.frame(spark, rows).pattern(query, time="t")
-        found = Counter(
-            (row.case, tuple(row.window) if query.window and query.window.slide else None, bindings_of(row))
-            for row in asked.complete_trends(completeness, columns=["id"]).collect()
-        )
-        expected = Counter(
-            (group[0], window, tuple((rows[index]["id"], variable) for index, variable in trend))
-            for (group, window, _), trends in reference.complete_trends(query, rows, completeness).items()
-            for trend in trends
-        )
-        assert found == expected, text
-        counts = asked.count_complete_trends(completeness).collect()
-        assert sum(row["count"] for row in counts) == found.total(), text
-        by_graphs += "kernel: list the paths" in str(asked.explain("complete"))
-    assert by_graphs >= 5
-
-
-def bindings_of(row: Any) -> tuple[tuple[int, str], ...]:
-    return tuple((binding.event.id, binding.variable) for binding in row.trend)
+    for seed in range(8):
+        choose = random.Random(f"{pattern} {names} {seed} complete")
+        text = query_of(choose, pattern, names, adjacent=True, windows=WINDOWS + SPANS)
+        query = attrs.evolve(cet.parse(text)._query(), returning=())
+        rows, ties = generators.stacked(99_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
+        for completeness in READINGS:
+            task = Task(query, rows, ties)
+            plan = task.definition(completeness, "auto")
+            expected = expected_trends(query, rows, completeness, ties)
+            assert task.defined(plan, (2**20, 2)[seed % 2]) == expected, (completeness, ties, text)
+            by_graphs += isinstance(plan.child, ListPaths)
+    assert by_graphs >= 2 or " OR " in pattern  # which has a pivot: all of its trends bind one b
 
 
 def test_few_of_many_trends_are_complete(spark: Any) -> None:
