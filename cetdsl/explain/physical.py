@@ -9,7 +9,7 @@ import attrs
 
 from cetdsl.errors import counted
 from cetdsl.execution.stopwatch import Taken
-from cetdsl.explain.automata import automaton_view, short_pattern
+from cetdsl.explain.automata import automaton_view
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import INDEXES, index_of_edge
@@ -18,7 +18,7 @@ from cetdsl.ir.operators import Operator, Step
 from cetdsl.ir.operators.words import bound, compared, pair_of_list, pair_of_rows
 from cetdsl.pattern.automaton import Transition, build_automaton
 from cetdsl.pattern.expressions import Role
-from cetdsl.pattern.text import quote_name
+from cetdsl.pattern.text import quote_name, short_pattern
 from cetdsl.planning.planner import Decision
 
 STRATEGIES = {

@@ -16,7 +16,7 @@ from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.pattern.expressions import MIRRORED, Aggregate, Attribute, Expr, Length, Role, with_attributes
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.spans import Span
-from cetdsl.pattern.text import quote, quote_name
+from cetdsl.pattern.text import quote, quote_name, short_pattern
 
 COMPLETENESS = {
     ALL: "all trends",
@@ -204,12 +204,13 @@ def pair_of_list(predicate: Expr, earlier: str, later: str) -> str:
     return quote(with_attributes(predicate, lambda a: Attribute(names.get(a.role, earlier), a.name)))
 
 
-def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison]) -> list[str]:
-    """Describes predicates of an edge that no index answers: some comparisons, and those that do not split."""
+def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison], guards: Iterable[int]) -> list[str]:
+    """Describes what no index answers of an edge: some comparisons, predicates that do not split, and some NOTs."""
     variables = compiled.machine.variables
     earlier, later = (compiled.name_of(variables[state]) for state in (edge.source, edge.target))
     tests = [compared(compiled, comparison, earlier, later) for comparison in comparisons]
     tests += [pair_of_rows(compiled.lists[number].predicate, earlier, later) for number in edge.listed]
+    tests += [f"{short_pattern(compiled.automaton.negations[guard])} between {earlier} and {later}" for guard in guards]
     return [f"tested for each two events that meet: {test}" for test in tests]
 
 
