@@ -9,7 +9,7 @@ from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.compiled import Compiled, ListColumn
 from cetdsl.ir.keeping import Keeping
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL, KernelQuery
-from cetdsl.ir.machine import Comparison, Edge
+from cetdsl.ir.machine import LISTED, Comparison, Edge, Pair
 from cetdsl.ir.operators.operator import Step
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
@@ -202,6 +202,17 @@ def pair_of_list(predicate: Expr, earlier: str, later: str) -> str:
     """Writes a pairwise predicate over the rows of an earlier and a later event, whatever is bound between them."""
     names = {Role.NEXT: later}
     return quote(with_attributes(predicate, lambda a: Attribute(names.get(a.role, earlier), a.name)))
+
+
+def pair_text(compiled: Compiled, pair: Pair) -> str:
+    """Writes a pairwise predicate over the variables that it relates."""
+    if pair.op == LISTED:
+        in_order = pair if pair.left >= 0 else pair.turned
+        earlier, later = compiled.name_of(in_order.left_variable), compiled.name_of(in_order.right_variable)
+        return f"{pair_of_list(compiled.lists[in_order.left].predicate, earlier, later)} [LIST]"
+    left = bound(compiled.codes[pair.left].expr, compiled.name_of(pair.left_variable), Role.EACH)
+    right = bound(compiled.codes[pair.right].expr, compiled.name_of(pair.right_variable), Role.EACH)
+    return f"{left} {pair.op} {right}"
 
 
 def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison], guards: Iterable[int]) -> list[str]:
