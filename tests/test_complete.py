@@ -547,6 +547,18 @@ def test_so_many_of_each_group_are_drawn(spark: Any, where: str) -> None:
     }
 
 
+@pytest.mark.classic
+def test_a_not_that_no_index_answers_is_told(spark: Any) -> None:
+    df = spark.createDataFrame([], "t int, type string, x int")
+    told = "tested for each two events that meet: NOT C between A and B"
+    for query, is_tested in (
+        ("SEQ(A, NOT C, B+) WHERE A.x * 2 < B.x AND B.x < NEXT(B).x", True),
+        ("SEQ(A, NOT C, B+) WHERE B.x < NEXT(B).x", False),
+        ("SEQ(A, NOT A n, B) WHERE A.x < B.x", False),
+    ):
+        assert (told in str(df.pattern(f"PATTERN {query}", time="t").explain("complete"))) == is_tested, query
+
+
 def test_what_trends_cannot_be_ordered_by(spark: Any) -> None:
     s = cet.event("s")
     asked = prices(spark, 1.0, 2.0).pattern(RISING, time="t", type=None)

@@ -599,3 +599,26 @@ def test_the_tree_of_a_pattern() -> None:
     assert view.nodes[1].details == ("type Start",)
     assert text_of(attrs.evolve(view, text="")).splitlines()[:2] == ["SEQ", ":- a"]
     ET.fromstring(svg_of(view))
+
+
+_PATHS = "the number of trends and of paths that a test ends"
+_MANY = _PATHS + ", which may be exponentially many"
+
+
+@pytest.mark.parametrize(
+    ("query", "tests", "cost"),
+    [
+        ("SEQ(A+, B+) WHERE A.x < B.y AND A.y > B.x", "on the path: B.y > A.x, on the path: B.x < A.y", _MANY),
+        ("SEQ(A+, B) WHERE SUM(A.x) > 9", "of finished trends: SUM(A.x) > 9", _MANY),
+        ("SEQ(A, NOT C, B+) WHERE C.x > A.x", "on the path: NOT C with C.x > A.x", _MANY),
+        ("SEQ(A, B, C) WHERE MAX(A.x) > LENGTH", "of finished trends: MAX(A.x) > LENGTH", _PATHS),
+        ("SEQ(A, B+) WHERE A.x < B.x", "", "the number of trends"),
+        ("SEQ(A+, B+) WHERE B.x < NEXT(B).x", "", "the number of trends"),
+    ],
+)
+def test_a_search_tells_which_tests_may_end_its_paths(spark: Any, query: str, tests: str, cost: str) -> None:
+    df = spark.createDataFrame([], "t int, type string, x int, y int")
+    told = str(df.pattern(f"PATTERN {query}", time="t").explain("trends", plan="pattern"))
+    assert ", ".join(re.findall(r"(?:on the path|of finished trends): .*\S", told)) == tests
+    assert ("as far as that shows before these tests" in told) == bool(tests)
+    assert re.search(rf"^cost +grows with {cost}$", told, re.MULTILINE)

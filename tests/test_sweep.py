@@ -74,6 +74,47 @@ def test_sweeps_count_as_the_reference(pattern: str, names: str, monkeypatch: py
     assert compared >= 10
 
 
+#: Neighbours that are compared, with a NOT or another comparison between them, so that no index answers both.
+NEIGHBOURS = [
+    ("SEQ(A a, NOT C n, B b)", "a.x < b.x"),
+    ("SEQ(A a, NOT C n, B b)", "a.x != b.y"),
+    ("SEQ(A+ a, NOT C n, B b)", "a.x >= NEXT(b).x"),
+    ("SEQ(A a, NOT (C n OR B m), B+ b, C* c)", "a.y <= NEXT(b).y AND n.x > 0"),
+    ("SEQ(C* c, A a, NOT C n, B b, NOT C m)", "a.x > b.x AND a.x <= b.x + 2"),
+    ("SEQ(NOT C m, A+ a, B b)", "NEXT(b).x > a.x AND NEXT(b).x <= a.x + 2"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "predicates"), NEIGHBOURS)
+def test_neighbours_that_no_index_answers_are_swept(
+    pattern: str, predicates: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+    for seed in range(12):
+        monkeypatch.setattr(stream, "FEW", (0, 0, 4)[seed % 3])
+        choose = random.Random(f"{pattern} {predicates} {seed}")
+        window = choose.choice(["", " WITHIN 4", " WITHIN 6 SLIDE 2", " WITHIN 3 SLIDE 3"])
+        returning = RETURNING.format(v="a", w="b")
+        query = cet.parse(f"{returning}PATTERN {pattern} WHERE {predicates} GROUP BY case{window}")._query()
+        rows, ties = generators.stacked(71_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
+        cuts = (-1, 1, 3) if query.window is not None else (-1,)
+        compared += compare(query, rows, ties, NUMBERS[seed % 4], cuts, seed, sweep)
+    assert compared >= 5
+
+
+def test_what_an_index_answers_is_not_swept(spark: Any) -> None:
+    df = spark.createDataFrame([], "t int, type string, x int, y int")
+    for query, swept in (
+        ("SEQ(A a, NOT C, B b) WHERE a.x < b.x", True),
+        ("SEQ(A a, B b) WHERE a.x < b.x AND b.x < a.x + 5", True),
+        ("SEQ(A a, NOT C, B b) WHERE a.x = b.x", False),
+        ("SEQ(A a, NOT A, B b) WHERE a.x < b.x", False),
+        ("SEQ(A a, B b) WHERE a.x < b.x", False),
+    ):
+        told = str(df.pattern(f"PATTERN {query}", time="t").explain("physical"))
+        assert ("strategy  sweep" in told) == swept, query
+
+
 @pytest.mark.parametrize("impossible", ["COUNT(A) < 1", "LENGTH < 2", "COUNT(B) = 3 AND LENGTH = 3"])
 @pytest.mark.parametrize("pattern", ["SEQ(A, B+, NOT C)", "SEQ(NOT C, A, B+)", "SEQ(A, B+, C+)"])
 def test_what_no_trend_fulfils_is_answered_by_nothing(spark: Any, pattern: str, impossible: str) -> None:

@@ -8,7 +8,7 @@ holds of all aggregates here, as their trends are counted in any case, and extre
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 
 import attrs
 
@@ -17,6 +17,7 @@ from cetdsl.ir.accumulators import EXACT_NUMBERS
 from cetdsl.ir.indexes import SCAN, index_of, lower_guards, with_orders
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.operators import Propagate
+from cetdsl.ir.operators.words import some
 from cetdsl.ir.sharing import AbreastSet, Propagation, SharableSet
 from cetdsl.ir.windowing import SLIDING, SPAN, overlap
 from cetdsl.pattern.nodes import Repeat, events
@@ -35,6 +36,7 @@ FEW_IN_PANES = 3
 FEW_IN_BURSTS = 3
 #: More windows than these hold an event at once where products of panes are faster than to walk with others.
 FEW_WINDOWS = 6
+_FEW = f"fewer than {FEW_IN_PANES} queries whose windows are products of panes take less time apart"
 NEVER_ASKED = "sharing is never asked for"
 
 
@@ -53,12 +55,13 @@ def plan_sharing(
         name: why_not_in_panes(plan.spec) or why_panes_do_not_pay(plan.spec.query.windowing)
         for name, plan in plans.items()
     }
+    offers = {name: dict(_offers(resolved, plans[name])) for name, resolved in queries.items()}
+    exact = {name: _is_of_exact(plan) for name, plan in plans.items()}
     candidates: dict[Hashable, dict[str, Repeat]] = {}
-    for name, resolved in queries.items():
-        for offer, repeat in _offers(resolved, plans[name]) if refused[name] is None else ():
-            candidates.setdefault((_is_of_exact(plans[name]), offer), {})[name] = repeat
-    alone = "no other query with its partition columns has its Kleene pattern"
-    reasons: dict[str, str | None] = {name: reason or alone for name, reason in refused.items()}
+    for name, own in offers.items():
+        for offer, repeat in own.items() if refused[name] is None else ():
+            candidates.setdefault((exact[name], offer), {})[name] = repeat
+    reasons = dict(refused)
     ours = mode in ("dynamic", "static")
     sets, taken = list[SharableSet](), set[str]()
     for found in sorted(candidates.values(), key=len, reverse=True):
@@ -67,11 +70,12 @@ def plan_sharing(
             continue
         taken |= set(members)
         if ours and len(members) < FEW_IN_PANES and all(slow[name] is None for name in members):
-            few = f"fewer than {FEW_IN_PANES} queries whose windows are products of panes take less time apart"
-            reasons |= dict.fromkeys(members, few)
+            reasons |= dict.fromkeys(members, _FEW)
             continue
-        reasons |= dict.fromkeys(members)
         sets.append(SharableSet(tuple(members), tuple(members.values()), _pane([queries[name] for name in members])))
+    sharing = {name for one in sets for name in one.queries}
+    left = [name for name, reason in reasons.items() if reason is None and name not in sharing]
+    reasons |= {name: _why_in_no_set(name, offers, refused, exact, sharing) for name in left}
     walking = _Walking(queries, plans, slow, reasons)
     abreast = walking.sets(sets if ours else [])
     if mode == "never":
@@ -92,6 +96,32 @@ def _is_of_exact(plan: Propagate) -> bool:
     """Whether a query is propagated with those whose counts are exact."""
     answer = plan.spec.answer
     return answer.exact or answer.number in EXACT_NUMBERS
+
+
+def _why_in_no_set(
+    name: str,
+    offers: Mapping[str, Mapping[Hashable, Repeat]],
+    refused: Mapping[str, str | None],
+    exact: Mapping[str, bool],
+    sharing: Set[str],
+) -> str:
+    """Returns why a query that may share bursts is in no set.
+
+    ``offers`` are the Kleene patterns that each query of the pass has, ``refused`` is why it may not share them,
+    ``exact`` whether its counts are, and ``sharing`` are the queries that are in a set.
+    """
+    alike = [other for other, own in offers.items() if other != name and own.keys() & offers[name].keys()]
+    if not alike:
+        return "no other query of its pass has its Kleene pattern"
+    willing = [other for other in alike if refused[other] is None]
+    if not willing:
+        return f"what else has its Kleene pattern may share no bursts: {some(alike)}"
+    fitting = [other for other in willing if exact[other] == exact[name]]
+    if not fitting:
+        how = "not exact, as its own are" if exact[name] else "exact, as its own are not"
+        return f"the counts of what else has its Kleene pattern are {how}: {some(willing)}"
+    taken = [other for other in fitting if other in sharing]
+    return f"what else has its Kleene pattern shares another one: {some(taken)}" if taken else _FEW
 
 
 #: What keeps a query alone that could walk with others.

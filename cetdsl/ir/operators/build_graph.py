@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.extraction import Extraction
+from cetdsl.ir.indexes import guards_beside
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
@@ -89,7 +90,8 @@ class BuildGraph(Unary):
         ranges = "attribute ranges for predicates that order or equate values"
         lines = [ranges if any(transition.index for transition in transitions) else "ranges of time"]
         for transition in transitions:
-            lines += words.tested(self.compiled, transition.edge, transition.rest)
+            guards = guards_beside(transition.edge, len(self.compiled.codes))
+            lines += words.tested(self.compiled, transition.edge, transition.rest, guards)
         return tuple(dict.fromkeys(lines))
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import attrs
 
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.machine import longest_trend
 from cetdsl.ir.operators import CheckTrends, JoinSides, Limit, ListTrends, Operator, Scan, ShowTrends
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr, attributes, variables
@@ -28,12 +29,16 @@ def list_trends(request: TrendsRequest) -> Operator:
 
 def with_lists(request: TrendsRequest) -> TrendsRequest:
     """Returns a request with lists in place of pairwise predicates that do not split, where that pays."""
-    if request.limit is None and not request.resolved.is_stream:
-        # A few trends are found sooner than all pairs of events are tested; and a stream whose events Spark looks at
-        # keeps them for each window.
-        compiled = tuple(with_listed_pairs(each, request.resolved) for each in request.compiled)
-        return attrs.evolve(request, compiled=compiled)
-    return request
+    compiled = tuple(_with_lists(each, request) for each in request.compiled)
+    return attrs.evolve(request, compiled=compiled)
+
+
+def _with_lists(compiled: Compiled, request: TrendsRequest) -> Compiled:
+    if request.resolved.is_stream:
+        return compiled  # a stream whose events Spark looks at keeps them for each window
+    if request.limit is not None and longest_trend(compiled.machine) > 0:
+        return compiled  # a few short trends are found sooner than all pairs of events are tested
+    return with_listed_pairs(compiled, request.resolved)
 
 
 def _searched(compiled: Compiled, request: TrendsRequest) -> Compiled:
