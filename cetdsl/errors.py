@@ -306,7 +306,7 @@ class WatermarkError(CetdslError, ValueError):
 
 
 class EngineError(CetdslError, RuntimeError):
-    """An error was found while a query runs."""
+    """An error was found while a query runs, or there is no Spark session that could run it."""
 
 
 class NullTime(EngineError, ValueError):

@@ -16,6 +16,7 @@ from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_com
 from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, check_choice, is_one_of, shown
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import (
+    alive,
     as_dataframe,
     bytes_of,
     function_names,
@@ -106,7 +107,7 @@ class PatternFrame:
     """
 
     def __init__(self, df: DataFrame, query: Query, binding: Binding) -> None:
-        self._df = df
+        self._events = df
         self._asked = query
         # The groups that the query computes are columns of the DataFrame by now.
         self._query = query.over_columns()
@@ -122,6 +123,11 @@ class PatternFrame:
     def query(self) -> Query:
         """The query as an immutable node."""
         return self._asked
+
+    @property
+    def _df(self) -> DataFrame:
+        """The events, of a session that still runs."""
+        return alive(self._events)
 
     @cached_property
     def _rewritten(self) -> ResolvedQuery:
@@ -1485,6 +1491,8 @@ def pattern(
         If a stream has no watermark on the time column.
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
+    EngineError
+        If the Spark session is stopped.
 
     Examples
     --------
