@@ -13,7 +13,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import current_timestamp
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
-from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, check_choice, is_one_of, shown
+from cetdsl.errors import (
+    InvalidNode,
+    ResolutionError,
+    UnsupportedQuery,
+    check_choice,
+    is_one_of,
+    shown,
+    whole_number,
+)
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import (
     alive,
@@ -881,9 +889,10 @@ class PatternFrame:
         if not _truth("per_group", per_group, "True gives k of each group"):
             refuse_streaming(self._df, "a sample of all of its trends", _OF_EACH)
         size, shape = positive("n", n), self._layout(layout, times, columns)
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise InvalidNode(f"seed must be a whole number, not {seed!r}")
-        chosen = random.randrange(2**63) if seed is None else seed % 2**63
+        given = random.randrange(2**63) if seed is None else whole_number(seed)
+        if given is None:
+            raise InvalidNode(f"seed must be a whole number, not {shown(seed)}", hint="write seed=1, or leave it out")
+        chosen = given % 2**63
         road = given_road(algorithm)
         request = self._complete(completeness, road, shape.needed, complete=complete)
         if not per_group:  # joins draw from the trends of all groups together
