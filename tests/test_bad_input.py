@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -483,3 +486,52 @@ def test_events_of_pandas_are_converted(spark: Any, monkeypatch: pytest.MonkeyPa
 def test_events_of_pandas_on_spark_are_converted(spark: Any) -> None:
     events = spark.createDataFrame([(1, "A"), (2, "B"), (3, "B")], "t int, type string").pandas_api()
     assert cet.pattern(events, "PATTERN SEQ(A, B+)", time="t").count_trends().first()["count"] == 3
+
+
+#: A program that asks a session which it has stopped; each line that it prints is what one way of asking said.
+ASK_STOPPED = """
+import sys
+import cetdsl as cet
+from sessions import session
+
+with session(*sys.argv[1:]) as spark:
+    events = spark.createDataFrame([(1, "A", 1), (2, "B", 2)], "t int, type string, x int")
+    bound = events.pattern("PATTERN SEQ(A, B)", time="t")
+    many = events.patterns({"q": "PATTERN SEQ(A, B)"}, time="t")
+    spark.stop()
+    for ask in (
+        lambda: events.pattern("PATTERN A", time="t"),
+        lambda: events.patterns({"q": "PATTERN A"}, time="t"),
+        lambda: events.match_recognize("ORDER BY t PATTERN (a) DEFINE a AS x > 0"),
+        lambda: cet.sql("SELECT 1", spark),
+        lambda: cet.register(spark),
+        lambda: cet.warm_up(spark),
+        lambda: bound.matching("next"),
+        lambda: bound.explain(),
+        lambda: bound.diagnose(),
+        bound.count_trends,
+        bound.trends,
+        bound.complete_trends,
+        bound.matches,
+        bound.graph,
+        many.results,
+        many.trends,
+    ):
+        try:
+            print("answered:", ask())
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}".replace("\\n", " "))
+"""
+
+
+def test_a_stopped_session_is_named(spark: Any, tmp_path: Path) -> None:
+    """In a process of its own, as all other tests need the session."""
+    mode = os.environ.get("CETDSL_TEST_MODE", "classic")
+    words = [sys.executable, "-c", ASK_STOPPED, mode, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
+    said = [line for line in done.stdout.splitlines() if line]
+    assert len(said) == 16
+    assert set(said) == {
+        "EngineError: the Spark session is stopped, and with it all of its DataFrames   hint: begin with "
+        "spark = SparkSession.builder.getOrCreate(), read the events again, and bind the query"
+    }

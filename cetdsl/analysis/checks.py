@@ -12,6 +12,7 @@ from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify, me
 from cetdsl.analysis.lengths import lengths_of
 from cetdsl.analysis.types import category
 from cetdsl.errors import (
+    RENAME_KEY,
     CetdslError,
     QueryTypeError,
     ResolutionError,
@@ -300,7 +301,7 @@ def name_errors(query: Query) -> Errors:
     if sliding and "window" in groups:
         yield ResolutionError(
             "the group column 'window' clashes with the window column of the answer",
-            hint="rename the column of the DataFrame",
+            hint=RENAME_KEY,
         )
     counts = Counter(item.output_name.lower() for item in query.returning)
     for name in dict.fromkeys(item.output_name for item in query.returning):
@@ -313,7 +314,8 @@ def name_errors(query: Query) -> Errors:
         if folded in groups or (sliding and folded == "window"):
             what = "a group column" if folded in groups else "the window column of the answer"
             yield ResolutionError(
-                f"the returned column {name!r} clashes with {what}", hint="name it with AS: COUNT(*) AS trends"
+                f"the returned column {name!r} clashes with {what}",
+                hint="name it COUNT(*) AS trends in a text, count_trends('trends') or aggregate(trends=...) in Python",
             )
 
 

@@ -24,6 +24,7 @@ from cetdsl.analysis.functions import CASTS
 from cetdsl.errors import (
     SHARES,
     CetdslError,
+    EngineError,
     InvalidNode,
     ParseError,
     QueryTypeError,
@@ -54,6 +55,8 @@ def as_session(spark: object) -> SparkSession:
     ------
     InvalidNode
         If it is something else.
+    EngineError
+        If it is stopped.
     """
     kinds = {(kind.__module__.split(".")[0], kind.__name__) for kind in type(spark).__mro__}
     if ("pyspark", "SparkSession") not in kinds:  # Connect's is no class of classic Spark
@@ -61,7 +64,26 @@ def as_session(spark: object) -> SparkSession:
             f"a session of Spark is expected, not {shown(spark)}",
             hint="hand over spark, as in spark = SparkSession.builder.getOrCreate()",
         )
+    _refuse_stopped(spark)  # type: ignore[arg-type]
     return spark  # type: ignore[return-value]
+
+
+def _refuse_stopped(session: SparkSession) -> None:
+    """Raises if a session is stopped; what PySpark says of one would be an assertion without a word, at some places."""
+    context = context_of(session)
+    # A stopped context has lost its hold on the JVM, which knows when it was started.
+    stopped = getattr(session, "is_stopped", False) if context is None else not hasattr(context, "startTime")
+    if stopped:
+        raise EngineError(
+            "the Spark session is stopped, and with it all of its DataFrames",
+            hint="begin with spark = SparkSession.builder.getOrCreate(), read the events again, and bind the query",
+        )
+
+
+def alive(df: DataFrame) -> DataFrame:
+    """Returns a DataFrame as it is; raises EngineError if its session is stopped."""
+    _refuse_stopped(df.sparkSession)
+    return df
 
 
 def as_dataframe(events: object) -> DataFrame:
@@ -71,9 +93,11 @@ def as_dataframe(events: object) -> DataFrame:
     ------
     InvalidNode
         If they are neither, or those of pandas and there is no active session.
+    EngineError
+        If their session is stopped.
     """
     if isinstance(events, DataFrame):
-        return events
+        return alive(events)
     kind, packages = type(events).__name__, type(events).__module__
     if kind == "DataFrame" and packages.startswith("pyspark.pandas."):
         with warnings.catch_warnings():

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.errors import ResolutionError
+from cetdsl.errors import RENAME_KEY, ResolutionError
 from cetdsl.execution.compat import own_errors
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.trends import refuse_duplicates
@@ -202,7 +202,7 @@ class EventGraph:
         if clashing:
             raise ResolutionError(
                 f"the key column {clashing[0]!r} clashes with the {clashing[0].lower()} column of the graph",
-                hint="rename the column of the DataFrame",
+                hint=RENAME_KEY,
             )
         return answer.toDF(*shown, *own)
 

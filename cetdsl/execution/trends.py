@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
-from cetdsl.errors import ResolutionError, UnsupportedQuery
+from cetdsl.errors import RENAME_KEY, ResolutionError, UnsupportedQuery
 from cetdsl.execution.aggregate import count_type
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, to_column
@@ -117,7 +117,7 @@ def refuse_clashing_keys(keys: Sequence[str], own: Sequence[str]) -> None:
         if name.lower() in own:
             raise ResolutionError(
                 f"the key column {name!r} clashes with the {name.lower()} column of the answer",
-                hint="rename the column of the DataFrame",
+                hint=RENAME_KEY,
             )
 
 

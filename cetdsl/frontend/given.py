@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import InvalidNode, check_choice, is_one_of, names_of, shown
+from cetdsl.errors import InvalidNode, check_choice, is_one_of, names_of, shown, whole_number
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.emission import FINAL
 
@@ -44,9 +44,12 @@ def check_emit(emit: str, what: str, early: str) -> None:
 
 def whole(name: str, number: int | None) -> int | None:
     """Refuse values that are no number of trends."""
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
+    if number is None:
+        return None
+    given = whole_number(number)
+    if given is None or given < 0:
         raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}", hint=_ALL_TRENDS)
-    return None if number is None else _below_limit(name, number)
+    return _below_limit(name, given)
 
 
 def positive(name: str, number: int) -> int:
@@ -56,9 +59,10 @@ def positive(name: str, number: int) -> int:
 
 def at_least_one(name: str, number: object, what: str, hint: str | None = None) -> int:
     """Refuse values that are no number of something, or less than 1."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+    given = whole_number(number)
+    if given is None or given < 1:
         raise InvalidNode(f"{name} must be a number of {what}, at least 1, not {shown(number)}", hint=hint)
-    return number
+    return given
 
 
 def _below_limit(name: str, number: int) -> int:

@@ -13,9 +13,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import current_timestamp
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
-from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, check_choice, is_one_of, shown
+from cetdsl.errors import (
+    InvalidNode,
+    ResolutionError,
+    UnsupportedQuery,
+    check_choice,
+    is_one_of,
+    shown,
+    whole_number,
+)
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import (
+    alive,
     as_dataframe,
     bytes_of,
     function_names,
@@ -106,7 +115,7 @@ class PatternFrame:
     """
 
     def __init__(self, df: DataFrame, query: Query, binding: Binding) -> None:
-        self._df = df
+        self._events = df
         self._asked = query
         # The groups that the query computes are columns of the DataFrame by now.
         self._query = query.over_columns()
@@ -122,6 +131,11 @@ class PatternFrame:
     def query(self) -> Query:
         """The query as an immutable node."""
         return self._asked
+
+    @property
+    def _df(self) -> DataFrame:
+        """The events, of a session that still runs."""
+        return alive(self._events)
 
     @cached_property
     def _rewritten(self) -> ResolvedQuery:
@@ -875,9 +889,10 @@ class PatternFrame:
         if not _truth("per_group", per_group, "True gives k of each group"):
             refuse_streaming(self._df, "a sample of all of its trends", _OF_EACH)
         size, shape = positive("n", n), self._layout(layout, times, columns)
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise InvalidNode(f"seed must be a whole number, not {seed!r}")
-        chosen = random.randrange(2**63) if seed is None else seed % 2**63
+        given = random.randrange(2**63) if seed is None else whole_number(seed)
+        if given is None:
+            raise InvalidNode(f"seed must be a whole number, not {shown(seed)}", hint="write seed=1, or leave it out")
+        chosen = given % 2**63
         road = given_road(algorithm)
         request = self._complete(completeness, road, shape.needed, complete=complete)
         if not per_group:  # joins draw from the trends of all groups together
@@ -1486,6 +1501,8 @@ def pattern(
         If a stream has no watermark on the time column.
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
+    EngineError
+        If the Spark session is stopped.
 
     Examples
     --------

@@ -26,6 +26,7 @@ from cetdsl.errors import (
     shown,
 )
 from cetdsl.execution.compat import (
+    alive,
     as_dataframe,
     function_names,
     refuse_limited,
@@ -91,7 +92,7 @@ class Workload:
         sharing: Sharing,
         again: Callable[[Mapping[str, Query]], Workload],
     ) -> None:
-        self._df = df
+        self._events = df
         self._again = again
         self._asked = dict(queries)
         # The groups that the queries compute are columns of the DataFrame by now.
@@ -113,6 +114,11 @@ class Workload:
     def queries(self) -> dict[str, Query]:
         """The queries as immutable nodes, by name."""
         return dict(self._asked)
+
+    @property
+    def _df(self) -> DataFrame:
+        """The events, of a session that still runs."""
+        return alive(self._events)
 
     def add(self, name: str, query: object) -> Workload:
         """Returns the workload with one more query.
@@ -692,6 +698,8 @@ def patterns(
         If ``keep`` is given, and a query computes a group.
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
+    EngineError
+        If the Spark session is stopped.
 
     Examples
     --------
