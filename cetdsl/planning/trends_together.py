@@ -83,7 +83,10 @@ def plan_trends_together(
     Raises
     ------
     UnsupportedQuery
-        Spark's joins are asked for, and cannot put the trends of some query together.
+        Spark's joins are asked for, and cannot put the trends of some query together; or events would show two columns
+        of one name.
+    ResolutionError
+        A key column has the name of one of the answer's own columns.
     """
     refuse_duplicates(columns)
     by_joins = algorithm == "joins"
