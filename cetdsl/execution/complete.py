@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from cetdsl.errors import recovering
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.trends import Shown, refuse_duplicates, trend_field, trends_spec
+from cetdsl.execution.trends import Shown, trend_field, trends_spec
 from cetdsl.ir.extraction import USUAL
 from cetdsl.ir.operators import (
     BuildGraph,
@@ -29,7 +29,6 @@ from cetdsl.pattern.expressions import Length, variables
 @runs(BuildGraph)
 def build_graph(df: DataFrame, plan: BuildGraph) -> Rows:
     """Gives the events of the graph, which the stage above builds."""
-    refuse_duplicates(plan.columns or ())
     return execute(df, plan.child)
 
 

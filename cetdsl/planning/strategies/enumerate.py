@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.machine import longest_trend
 from cetdsl.ir.operators import CheckTrends, JoinSides, Limit, ListTrends, Operator, Scan, ShowTrends
@@ -54,8 +55,12 @@ def list_as_compiled(request: TrendsRequest) -> Operator:
     """Enumerates trends; predicates that no kernel evaluates are tested of each finished trend."""
     source = source_of(request.resolved)
     if isinstance(request.resolved.query.pattern, And):
-        distinct = has_sides_apart(request.resolved.query.pattern)
-        listed = joined(request, source, set(request.columns), distinct)
+        if not has_sides_apart(request.resolved.query.pattern):
+            raise UnsupportedQuery(
+                "trends() cannot list the pairs of an AND whose sides share a variable",
+                hint="give the two sides different variable names, or count the pairs with count_trends()",
+            )
+        listed = joined(request, source, set(request.columns))
         return limited(ShowTrends(listed, request.columns), request.limit)
     scan = Scan(source, request.compiled[0])
     if scan.compiled.unfinished:
@@ -65,10 +70,8 @@ def list_as_compiled(request: TrendsRequest) -> Operator:
     return limited(listed, request.limit)
 
 
-def joined(
-    request: AggregateRequest | TrendsRequest, source: Source, columns: set[str], distinct: bool = True
-) -> Operator:
-    """Joins the trends of all sides of an AND; as they become one array, their events carry the same columns."""
+def joined(request: AggregateRequest | TrendsRequest, source: Source, columns: set[str]) -> Operator:
+    """Joins the trends of all sides of an AND, which share no variable; their events show the same columns."""
     query, compiled = request.resolved.query, request.compiled
     relating = [p for p in query.where if not any(set(variables(p)) <= _bound(side) for side in compiled)]
     own = (term for side in compiled for term in side.unfinished)
@@ -80,7 +83,7 @@ def joined(
         bound |= _bound(side)
         known = tuple(p for p in relating if set(variables(p)) <= bound)
         relating = [p for p in relating if p not in known]
-        plan = JoinSides(plan, trends, distinct, known)
+        plan = JoinSides(plan, trends, known)
     return plan
 
 
