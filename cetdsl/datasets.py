@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from cetdsl.errors import InvalidNode, MissingDependency, ParseError, shown
+from cetdsl.execution.compat import as_session
 from cetdsl.pattern import nodes
 from cetdsl.pattern import query as queries
 from cetdsl.pattern.expressions import Attribute, Binary
@@ -79,7 +80,7 @@ def flights(spark: SparkSession) -> DataFrame:
     >>> flights(spark).where("tailnum IS NULL").count()
     2512
     """
-    return spark.createDataFrame(
+    return as_session(spark).createDataFrame(
         _flights_table(),
         "scheduled timestamp_ntz, carrier string, flight bigint, tailnum string, origin string, dest string, "
         "dep_delay bigint, arr_delay bigint, distance bigint",
@@ -158,7 +159,7 @@ def check_deposits(
     """
     kind = F.when(_uniform(seed, "type") < not_covered, "notcovered").otherwise("covered")
     source, destination = _choice(accounts, seed, "source"), _choice(accounts, seed, "destination")
-    return _checks(spark.range(rows), _time(F.col("id"), seconds), kind, source, destination, seed)
+    return _checks(as_session(spark).range(rows), _time(F.col("id"), seconds), kind, source, destination, seed)
 
 
 def layered_checks(
@@ -236,7 +237,7 @@ def layered_checks(
     choices = layer if reach is None else F.least(layer, F.lit(reach))
     source = layer - F.floor(_uniform(seed, "source") * choices)
     kind = F.when(so_far > before, "notcovered").otherwise("covered")
-    return _checks(spark.range(rows), _time_at(F.col("id"), rate), kind, source, layer + 1, seed)
+    return _checks(as_session(spark).range(rows), _time_at(F.col("id"), rate), kind, source, layer + 1, seed)
 
 
 def _checks(events: DataFrame, time: Column, kind: Column, source: Column, destination: Column, seed: int) -> DataFrame:
@@ -301,13 +302,17 @@ def heart_rates(
     resting = 55 + 20 * _uniform(seed, "rest", person)
     climbing = F.when(_uniform(seed, "episode", person, phase) < 0.125, 1.5 * (elapsed - phase)).otherwise(0.0)
     rate = F.when(passive, resting * (1 + climbing)).otherwise(95 + 60 * _uniform(seed, "work", activity))
-    return spark.range(rows).select(
-        _time(tick, seconds).alias("ts"),
-        F.lit("Activity").alias("kind"),
-        F.when(passive, "passive").otherwise("active").alias("type"),
-        person.alias("personID"),
-        activity.alias("activity"),
-        F.round(rate + 10 * (_uniform(seed, "rate") - 0.5)).cast("int").alias("rate"),
+    return (
+        as_session(spark)
+        .range(rows)
+        .select(
+            _time(tick, seconds).alias("ts"),
+            F.lit("Activity").alias("kind"),
+            F.when(passive, "passive").otherwise("active").alias("type"),
+            person.alias("personID"),
+            activity.alias("activity"),
+            F.round(rate + 10 * (_uniform(seed, "rate") - 0.5)).cast("int").alias("rate"),
+        )
     )
 
 
@@ -376,13 +381,17 @@ def stock_prices(
         price = low + (high - low) * _uniform(seed, "price")
     else:
         raise ValueError(f"prices is 'walk' or 'uniform', not {prices!r}")
-    return spark.range(rows).select(
-        _time(tick, seconds).alias("ts"),
-        F.lit("Stock").alias("kind"),
-        company.alias("companyID"),
-        (company % sectors).alias("sector"),
-        F.round(price, digits).alias("price"),
-        (1 + _choice(1_000, seed, "volume")).alias("volume"),
+    return (
+        as_session(spark)
+        .range(rows)
+        .select(
+            _time(tick, seconds).alias("ts"),
+            F.lit("Stock").alias("kind"),
+            company.alias("companyID"),
+            (company % sectors).alias("sector"),
+            F.round(price, digits).alias("price"),
+            (1 + _choice(1_000, seed, "volume")).alias("volume"),
+        )
     )
 
 
@@ -449,15 +458,19 @@ def ridesharing(
     _require(burst >= 1, f"burst is 1 or more, not {burst!r}")
     district, tick = F.col("id") % districts, F.floor(F.col("id") / districts)
     kind = _unlike_neighbours(len(_RIDES), seed, district, F.floor(tick / burst))
-    return spark.range(rows).select(
-        _time_at(F.col("id"), rate).alias("ts"),
-        _name(_RIDES, kind).alias("kind"),
-        district.alias("district"),
-        (district + districts * _choice(drivers, seed, "driver")).alias("driver"),
-        (district + districts * _choice(riders, seed, "rider")).alias("rider"),
-        _choice(3_600, seed, "duration").cast("int").alias("duration"),
-        F.round(100 * _uniform(seed, "speed"), 1).alias("speed"),
-        F.round(50 * _uniform(seed, "price"), 2).alias("price"),
+    return (
+        as_session(spark)
+        .range(rows)
+        .select(
+            _time_at(F.col("id"), rate).alias("ts"),
+            _name(_RIDES, kind).alias("kind"),
+            district.alias("district"),
+            (district + districts * _choice(drivers, seed, "driver")).alias("driver"),
+            (district + districts * _choice(riders, seed, "rider")).alias("rider"),
+            _choice(3_600, seed, "duration").cast("int").alias("duration"),
+            F.round(100 * _uniform(seed, "speed"), 1).alias("speed"),
+            F.round(50 * _uniform(seed, "price"), 2).alias("price"),
+        )
     )
 
 
@@ -492,7 +505,9 @@ def bursts(spark: SparkSession, rows: int = 1_000, *, types: Sequence[str] = ("A
     _require(len(types) > 0, "there are no types")
     _require(length >= 1, f"length is 1 or more, not {length!r}")
     t = F.col("id").alias("t")
-    return spark.range(rows).select(t, _name(types, F.floor(F.col("id") / length) % len(types)).alias("type"))
+    return (
+        as_session(spark).range(rows).select(t, _name(types, F.floor(F.col("id") / length) % len(types)).alias("type"))
+    )
 
 
 def place_reports(
@@ -560,11 +575,15 @@ def place_reports(
     upto = [sum(shares[:each]) / sum(shares) for each in range(1, restrictions)]
     drawn = _uniform(seed, "restriction")
     restriction = sum(((drawn >= bound).cast("bigint") for bound in upto), F.lit(0).cast("bigint"))
-    return spark.range(rows).select(
-        _after(since).alias("ts"),
-        _name(names, number % len(names)).alias("type"),
-        level.alias("level"),
-        restriction.alias("restriction"),
+    return (
+        as_session(spark)
+        .range(rows)
+        .select(
+            _after(since).alias("ts"),
+            _name(names, number % len(names)).alias("type"),
+            level.alias("level"),
+            restriction.alias("restriction"),
+        )
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import subprocess
@@ -482,10 +483,60 @@ def test_events_of_pandas_are_converted(spark: Any, monkeypatch: pytest.MonkeyPa
         cet.pattern(events, "PATTERN A", time="t")
 
 
+@pytest.mark.parametrize("names", [["t"], ["type"], ["t", "type"], ["x"]])
+def test_an_index_of_pandas_that_has_a_name_is_a_column(spark: Any, names: list[str]) -> None:
+    events = pd.DataFrame({"t": [1, 2, 3], "type": ["A", "B", "B"], "x": [0, 1, 1]}).set_index(names)
+    [trend] = cet.pattern(events, "PATTERN SEQ(A, B{2})", time="t").trends(columns=["t", "type", "x"]).first()
+    assert [tuple(bound["event"]) for bound in trend] == [(1, "A", 0), (2, "B", 1), (3, "B", 1)]
+
+
+def test_pandas_without_rows_tells_no_types(spark: Any) -> None:
+    events = pd.DataFrame({"t": [1], "type": ["A"]})
+    with pytest.raises(
+        errors.InvalidNode, match=r"cannot take these events of pandas: (.|\n)*hint: .*where there are no rows"
+    ):
+        cet.pattern(events.head(0), "PATTERN A", time="t")
+
+
 @pytest.mark.classic
 def test_events_of_pandas_on_spark_are_converted(spark: Any) -> None:
     events = spark.createDataFrame([(1, "A"), (2, "B"), (3, "B")], "t int, type string").pandas_api()
-    assert cet.pattern(events, "PATTERN SEQ(A, B+)", time="t").count_trends().first()["count"] == 3
+    for given in events, events.set_index("t"):
+        assert cet.pattern(given, "PATTERN SEQ(A, B+)", time="t").count_trends().first()["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "hint"),
+    [
+        ("bound", "show", "an answer, which is a DataFrame: .trends().show"),
+        ("bound", "where", "write .where(...) on the query, before it is bound"),
+        ("bound", "count_trend", "did you mean 'count_trends'"),
+        ("workload", "collect", "an answer, which is a DataFrame: .trends().collect"),
+        ("workload", "result", "did you mean 'results'"),
+        ("query", "count_trends", "of a bound query: df.pattern(query, time=...).count_trends"),
+        ("query", "witin", "did you mean 'within'"),
+        ("pattern", "trends", "of a bound query: df.pattern(query, time=...).trends"),
+    ],
+)
+def test_an_attribute_that_there_is_not(events: Any, kind: str, name: str, hint: str) -> None:
+    asked = {
+        "bound": lambda: events.pattern(FOLD, time="t"),
+        "workload": lambda: events.patterns({"q": FOLD}, time="t"),
+        "query": lambda: cet.parse(FOLD),
+        "pattern": lambda: cet.seq(A, B),
+    }[kind]()
+    with pytest.raises(errors.UnknownAttribute, match=re.escape(hint)):
+        getattr(asked, name)
+    assert not hasattr(asked, name)
+    with pytest.raises(AttributeError, match="has no attribute '_repr_png_'"):
+        asked._repr_png_  # noqa: B018 - asked for by notebooks
+    assert copy.copy(asked).__class__ is asked.__class__
+
+
+@pytest.mark.parametrize("make", [cet.datasets.flights, cet.datasets.bursts, cet.datasets.check_deposits])
+def test_data_sets_need_a_session(make: Any) -> None:
+    with pytest.raises(errors.InvalidNode, match="a session of Spark is expected, not None"):
+        make(None)
 
 
 #: A program that asks a session which it has stopped; each line that it prints is what one way of asking said.

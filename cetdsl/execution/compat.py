@@ -87,12 +87,12 @@ def alive(df: DataFrame) -> DataFrame:
 
 
 def as_dataframe(events: object) -> DataFrame:
-    """Returns events as a DataFrame of Spark; those of pandas, or of pandas on Spark, are converted.
+    """Returns events as a DataFrame of Spark; those of pandas, or of pandas on Spark, are converted with their index.
 
     Raises
     ------
     InvalidNode
-        If they are neither, or those of pandas and there is no active session.
+        If they are neither, or those of pandas and there is no active session, or Spark cannot take them.
     EngineError
         If their session is stopped.
     """
@@ -101,8 +101,8 @@ def as_dataframe(events: object) -> DataFrame:
     kind, packages = type(events).__name__, type(events).__module__
     if kind == "DataFrame" and packages.startswith("pyspark.pandas."):
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*index_col")  # it has no time and no key, so it may go
-            converted: DataFrame = events.to_spark()  # type: ignore[attr-defined]
+            warnings.filterwarnings("ignore", message=".*index_col")  # one without names may go
+            converted: DataFrame = events.to_spark(index_col=_index_names(events) or None)  # type: ignore[attr-defined]
         return converted
     if kind != "DataFrame" or not packages.startswith("pandas."):
         raise InvalidNode(
@@ -115,7 +115,19 @@ def as_dataframe(events: object) -> DataFrame:
             "events are a DataFrame of pandas, and there is no active Spark session that could take it",
             hint="begin with spark = SparkSession.builder.getOrCreate()",
         )
-    return session.createDataFrame(events)
+    names = _index_names(events)
+    try:
+        return session.createDataFrame(events.reset_index(names) if names else events)  # type: ignore[attr-defined]
+    except PySparkException as error:
+        raise InvalidNode(
+            f"Spark cannot take these events of pandas: {reason_of(error)}",
+            hint="give each column one type; where there are no rows: spark.createDataFrame([], 't int, type string')",
+        ) from error
+
+
+def _index_names(events: Any) -> list[str]:
+    """Returns the names in an index of pandas that are no columns; the index that rows have by themselves has none."""
+    return [name for name in events.index.names if name is not None and name not in events.columns]
 
 
 def refuse_streaming(df: DataFrame, asked: str, instead: str = "") -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
-from cetdsl.errors import AmbiguousTruth, InvalidNode, WindowError, shown, whole_number
+from cetdsl.errors import AmbiguousTruth, InvalidNode, UnknownAttribute, WindowError, nearest, shown, whole_number
 from cetdsl.explain.notebook import pattern_fragment, query_fragment
 from cetdsl.frontend import sase
 from cetdsl.frontend.terms import Occurrence, Term, is_constant, is_spark_column, is_special, to_expr
@@ -45,6 +45,16 @@ class _Askable:
 
     def _query(self) -> Query:
         raise NotImplementedError
+
+    if not TYPE_CHECKING:  # or type checkers would take any name for one of a query
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # Copying, pickling and notebooks ask by such names, also for the slot while it is not filled.
+            if name.startswith("_") or name == "node":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            public = [each for each in dir(type(self)) if not each.startswith("_")]
+            bound = f"it may be one of a bound query: df.pattern(query, time=...).{name}"
+            raise UnknownAttribute(f"a query has no attribute {name!r}", hint=nearest(name, public, bound))
 
     def where(self, *predicates: object) -> QueryTerm:
         """Adds predicates that every trend must satisfy, to those that the query has already.

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -52,7 +52,15 @@ from cetdsl.explain.stages import Analysed, Measured, Plans
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
-from cetdsl.frontend.given import check_count_name, check_emit, check_number, positive, shown_columns, whole
+from cetdsl.frontend.given import (
+    check_count_name,
+    check_emit,
+    check_number,
+    positive,
+    refuse_attribute,
+    shown_columns,
+    whole,
+)
 from cetdsl.frontend.keeping import asked_state
 from cetdsl.frontend.layouts import given_layout
 from cetdsl.frontend.patterns import QueryTerm, query_of
@@ -143,6 +151,11 @@ class PatternFrame:
     def query(self) -> Query:
         """The query as an immutable node."""
         return self._asked
+
+    if not TYPE_CHECKING:  # or type checkers would take any name for one of a bound query
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse_attribute(self, name)
 
     @property
     def _df(self) -> DataFrame:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 from pyspark.sql import DataFrame
@@ -45,7 +45,7 @@ from cetdsl.explain.notebook import workload_fragment
 from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
-from cetdsl.frontend.given import check_emit, check_number, shown_columns, whole
+from cetdsl.frontend.given import check_emit, check_number, refuse_attribute, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state, kept_columns
 from cetdsl.frontend.patterns import constants, query_of
 from cetdsl.frontend.session import computed_by, spark_conditions
@@ -114,6 +114,11 @@ class Workload:
     def queries(self) -> dict[str, Query]:
         """The queries as immutable nodes, by name."""
         return dict(self._asked)
+
+    if not TYPE_CHECKING:  # or type checkers would take any name for one of a bound query
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse_attribute(self, name)
 
     @property
     def _df(self) -> DataFrame:
