@@ -240,9 +240,6 @@ ALONE = {
     "what else has its Kleene pattern may share no bursts: q1, q2": (
         "SEQ(A, B+)", "SEQ(A, B+) WHERE B.x < NEXT(B).x", "SEQ(A, NOT C, B+)"
     ),
-    "the counts of what else has its Kleene pattern are exact, as its own are not: left side of q1": (
-        "SEQ(A, B+)", "SEQ(A, B+) AND C"
-    ),
     "what else has its Kleene pattern shares another one: q1": (
         "SEQ(A, B+)", "SEQ(A+, B+)", "SEQ(C, A+)", "SEQ(B, A+)"
     ),

@@ -13,7 +13,6 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.ir.accumulators import EXACT_NUMBERS
 from cetdsl.ir.indexes import SCAN, index_of, lower_guards, with_orders
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.operators import Propagate
@@ -46,9 +45,7 @@ def plan_sharing(
     """Plans which queries share, each in at most one set, and how each query is propagated.
 
     The queries are the rewritten ones of one pass, by name, so their keys are equal. The plans are those of each query
-    by itself. Queries whose counts are exact, as those of the sides of an AND are in any number form, share with one
-    another alone, and with those of which nobody asks how many trends there are: passes over their residues would carry
-    the others along.
+    by itself.
     """
     refused = {name: why_not_in_bursts(plan.spec.query) for name, plan in plans.items()}
     slow = {
@@ -56,11 +53,10 @@ def plan_sharing(
         for name, plan in plans.items()
     }
     offers = {name: dict(_offers(resolved, plans[name])) for name, resolved in queries.items()}
-    exact = {name: _is_of_exact(plan) for name, plan in plans.items()}
     candidates: dict[Hashable, dict[str, Repeat]] = {}
     for name, own in offers.items():
         for offer, repeat in own.items() if refused[name] is None else ():
-            candidates.setdefault((exact[name], offer), {})[name] = repeat
+            candidates.setdefault(offer, {})[name] = repeat
     reasons = dict(refused)
     ours = mode in ("dynamic", "static")
     sets, taken = list[SharableSet](), set[str]()
@@ -75,7 +71,7 @@ def plan_sharing(
         sets.append(SharableSet(tuple(members), tuple(members.values()), _pane([queries[name] for name in members])))
     sharing = {name for one in sets for name in one.queries}
     left = [name for name, reason in reasons.items() if reason is None and name not in sharing]
-    reasons |= {name: _why_in_no_set(name, offers, refused, exact, sharing) for name in left}
+    reasons |= {name: _why_in_no_set(name, offers, refused, sharing) for name in left}
     walking = _Walking(queries, plans, slow, reasons)
     abreast = walking.sets(sets if ours else [])
     if mode == "never":
@@ -92,23 +88,16 @@ def plan_sharing(
     return tuple(sets), abreast, propagation
 
 
-def _is_of_exact(plan: Propagate) -> bool:
-    """Whether a query is propagated with those whose counts are exact."""
-    answer = plan.spec.answer
-    return answer.exact or answer.number in EXACT_NUMBERS
-
-
 def _why_in_no_set(
     name: str,
     offers: Mapping[str, Mapping[Hashable, Repeat]],
     refused: Mapping[str, str | None],
-    exact: Mapping[str, bool],
     sharing: Set[str],
 ) -> str:
     """Returns why a query that may share bursts is in no set.
 
-    ``offers`` are the Kleene patterns that each query of the pass has, ``refused`` is why it may not share them,
-    ``exact`` whether its counts are, and ``sharing`` are the queries that are in a set.
+    ``offers`` are the Kleene patterns that each query of the pass has, ``refused`` is why it may not share them, and
+    ``sharing`` are the queries that are in a set.
     """
     alike = [other for other, own in offers.items() if other != name and own.keys() & offers[name].keys()]
     if not alike:
@@ -116,11 +105,7 @@ def _why_in_no_set(
     willing = [other for other in alike if refused[other] is None]
     if not willing:
         return f"what else has its Kleene pattern may share no bursts: {some(alike)}"
-    fitting = [other for other in willing if exact[other] == exact[name]]
-    if not fitting:
-        how = "not exact, as its own are" if exact[name] else "exact, as its own are not"
-        return f"the counts of what else has its Kleene pattern are {how}: {some(willing)}"
-    taken = [other for other in fitting if other in sharing]
+    taken = [other for other in willing if other in sharing]
     return f"what else has its Kleene pattern shares another one: {some(taken)}" if taken else _FEW
 
 
@@ -167,10 +152,7 @@ class _Walking:
         reasons: dict[str, str | None],
     ) -> None:
         self._plans, self._slow, self._reasons = plans, slow, reasons
-        self._types = {
-            name: {(_is_of_exact(plans[name]), kind): variable for kind, variable in repeated.items()}
-            for name, repeated in ((name, _repeated_types(resolved)) for name, resolved in queries.items())
-        }
+        self._types = {name: _repeated_types(resolved) for name, resolved in queries.items()}
 
     def sets(self, in_bursts: Sequence[SharableSet]) -> tuple[AbreastSet, ...]:
         """Returns the queries of each walk; those ``in_bursts`` may leave their set for one, all together."""
