@@ -238,6 +238,8 @@ class ChunkReader:
     def _chunk(self, pending: list[pa.RecordBatch], complete: bool) -> Chunk:
         try:
             return self._prepare(pa.Table.from_batches(pending), complete)
+        except GroupTooLarge:
+            raise  # it says more than we could
         except MemoryError as error:
             last = pending[-1].slice(pending[-1].num_rows - 1)
             time = int(self._time_and_mask(last)[0][0])
