@@ -23,6 +23,7 @@ from cetdsl.ir.accumulators import TRENDS, Output
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
+from cetdsl.ir.windowing import Windowing
 from cetdsl.kernels.aggregate.stream import aggregate_stream
 from cetdsl.kernels.wire.chunks import ChunkReader, too_large
 from cetdsl.session import readable
@@ -326,6 +327,17 @@ def test_a_group_too_large_for_the_kernel_itself(monkeypatch: pytest.MonkeyPatch
         list(aggregate_stream(spec, stream(spec, [("a", 1, 1), ("b", 1, 1), ("b", 2, 1)])))
 
 
+def test_the_largest_window_is_to_blame_not_the_largest_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr("cetdsl.kernels.aggregate.evaluate.Evaluator.evaluate", fails)
+    spec = plus_spec().with_query(windowing=Windowing("sliding", 3, 1))
+    rows = [("a", 1, 1), ("a", 9, 1), ("a", 17, 1), ("b", 5, 1), ("b", 6, 1)]
+    with pytest.raises(errors.GroupTooLarge, match=r"group \('b',\) needs 2 events up to time 6"):
+        list(aggregate_stream(spec, stream(spec, rows)))
+
+
 @pytest.mark.parametrize("completeness", ["ends", "maximal"])
 def test_a_group_too_large_for_a_task_names_the_argument_that_takes_it(completeness: str) -> None:
     spec = plus_spec().with_query(completeness=completeness)
@@ -380,6 +392,44 @@ def test_kernels_refuse_collations(events: Any, text: str) -> None:
     collated = events.withColumn("k", F.collate("k", "UTF8_LCASE"))
     with pytest.raises(errors.UnsupportedQuery, match=r"collate UTF8_LCASE.*kernels compare bytes"):
         cet.pattern(collated, text, time="t", type="type").aggregate()
+
+
+@pytest.mark.parametrize(
+    ("collation", "column"),
+    [
+        ("UTF8_LCASE", "F.collate(F.lower('k'), 'UTF8_BINARY')"),
+        ("UTF8_BINARY_RTRIM", "F.collate(F.rtrim('k'), 'UTF8_BINARY')"),
+        ("UTF8_LCASE_RTRIM", "F.collate(F.rtrim(F.lower('k')), 'UTF8_BINARY')"),
+    ],
+)
+def test_the_hint_about_a_collation_keeps_equal_texts_equal(spark: Any, collation: str, column: str) -> None:
+    """Texts that the collation takes for equal have the same bytes where the hint is followed."""
+    rows = [
+        (1, "A", "u"),
+        (2, "B", "U" if "LCASE" in collation else "u"),
+        (3, "B", "u  " if "RTRIM" in collation else "u"),
+    ]
+    df = spark.createDataFrame(rows, "t long, type string, k string").withColumn("k", F.collate("k", collation))
+    with pytest.raises(errors.UnsupportedQuery) as refused:
+        cet.pattern(df, KERNEL.replace("B.x", "B.t").replace("(B).x", "(B).t"), time="t").count_trends()
+    assert f"df.withColumn('k', {column})" in str(refused.value.hint)
+    followed = df.withColumn("k", eval(column, {"F": F}))
+    [row] = cet.pattern(followed, "PATTERN SEQ(A, B+) GROUP BY k", time="t").count_trends().collect()
+    assert row["count"] == 3
+
+
+@pytest.mark.parametrize("kind", ["struct<n: int, n: int>", "array<struct<n: int, n: int>>"])
+@pytest.mark.parametrize("text", [KERNEL, PARTITIONED + " AND B.t < NEXT(B).t"])
+def test_structs_with_two_fields_of_one_name_are_refused(spark: Any, kind: str, text: str) -> None:
+    """Arrow has them, and Spark refuses to send them; those whose names differ in case are sent."""
+    value = "named_struct('n', 1, 'n', 2)" if kind.startswith("struct") else "array(named_struct('n', 1, 'n', 2))"
+    rows = "SELECT id AS t, IF(id = 0, 'A', 'B') AS type, id AS x, {} AS k FROM range(3)"
+    with pytest.raises(errors.QueryTypeError, match=r"two fields of one name(.|\n)*names of their own"):
+        cet.pattern(spark.sql(rows.format(value)), text, time="t").count_trends().collect()
+    [row] = (
+        cet.pattern(spark.sql(rows.format(value.replace("'n', 2", "'N', 2"))), text, time="t").count_trends().collect()
+    )
+    assert row["count"] == 3
 
 
 def test_workloads_refuse_collations(events: Any) -> None:

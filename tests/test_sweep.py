@@ -7,10 +7,10 @@ from typing import Any
 
 import generators
 import pytest
-from test_kernel_aggregate import NUMBERS, compare
+from test_kernel_aggregate import NUMBERS, Worker, compare
 
 import cetdsl as cet
-from cetdsl.kernels.aggregate import stream
+from cetdsl.kernels.aggregate import evaluate, stream
 from cetdsl.kernels.aggregate import sweep as kernel_sweep
 from cetdsl.planning.strategies.sweep import sweep
 
@@ -64,6 +64,8 @@ def test_sweeps_count_as_the_reference(pattern: str, names: str, monkeypatch: py
     compared = 0
     for seed in range(24):
         monkeypatch.setattr(stream, "FEW", (0, 0, 4)[seed % 3])
+        for evaluator in (evaluate, kernel_sweep):
+            monkeypatch.setattr(evaluator, "PIVOTS_TOGETHER", (2**17, 1, 9)[seed % 3])
         monkeypatch.setattr(kernel_sweep, "_SEARCHED", (2048, 0, 1)[seed // 3 % 3])
         choose = random.Random(f"{pattern} {seed}")
         text = query_of(choose, pattern, names)
@@ -124,3 +126,26 @@ def test_what_no_trend_fulfils_is_answered_by_nothing(spark: Any, pattern: str, 
     assert df.pattern(text, time="t").count_trends().collect() == []
     both = {"nothing": f"RETURN COUNT(*) AS n {text}", "something": "RETURN COUNT(*) AS m PATTERN B+"}
     assert [row.query for row in df.patterns(both, time="t").aggregate().collect()] == ["something"]
+
+
+def test_pivots_of_windows_that_overlap_are_held_for_few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many windows hold an event, it is a subslice of those alone that are evaluated together."""
+    query = cet.parse("RETURN COUNT(*) PATTERN SEQ(A+ a, B+ b) WHERE a.x < b.x GROUP BY case WITHIN 9 SLIDE 1")._query()
+    held, subslices_of = list[int](), kernel_sweep.subslices_of
+
+    def measured(*arguments: Any) -> Any:
+        subslices = subslices_of(*arguments)
+        held.append(len(subslices.pivot))
+        return subslices
+
+    monkeypatch.setattr(stream, "FEW", 0)
+    monkeypatch.setattr(kernel_sweep, "subslices_of", measured)
+    worker = Worker(query, generators.stacked(500, 60), ())
+    answers = []
+    for most in (2**17, 40):
+        monkeypatch.setattr(kernel_sweep, "PIVOTS_TOGETHER", most)
+        held.clear()
+        answers.append(worker.aggregate("string", 2**17, 2**17, strategy=sweep))
+        assert max(held) <= most
+    assert answers[0] == answers[1] != {}
+    assert sum(held) > 200

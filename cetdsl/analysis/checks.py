@@ -461,9 +461,14 @@ def collated(what: str, type_: str, name: str = "") -> UnsupportedQuery:
     """The error for a value, of a column if that has a ``name``, whose texts kernels would compare by bytes."""
     if category(type_) == "string":
         column = repr(name or "text")
+        text, remark = f"F.lower({column})", ", without F.lower where case counts"
+        if "collate utf8_binary" in type_.lower():
+            text, remark = column, ""
+        if type_.lower().endswith("_rtrim"):
+            text = f"F.rtrim({text})"
         hint = (
             f"give the column Spark's default collation first: df.withColumn({column}, "
-            f"F.collate(F.lower({column}), 'UTF8_BINARY')), without F.lower where case counts"
+            f"F.collate({text}, 'UTF8_BINARY')){remark}"
         )
     else:
         hint = "give the texts inside Spark's default collation first, as by CAST"

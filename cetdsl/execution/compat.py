@@ -7,14 +7,14 @@ import os
 import re
 import warnings
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import SparkContext
-from pyspark.errors import ParseException, PySparkException
+from pyspark.errors import ParseException, PySparkException, UnsupportedOperationException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
@@ -295,7 +295,8 @@ def bytes_of(df: DataFrame, columns: Sequence[str]) -> int | None:
 def arrow_type(kind: DataType) -> pa.DataType:
     """Returns the Arrow type in which Spark expects a column from a Python worker."""
     # Newer versions want to know of which zone timestamps are; whole numbers in UTC they are in any case.
-    return to_arrow_type(kind, timezone="UTC") if _ASKS_ZONE else to_arrow_type(kind)
+    convert = partial(to_arrow_type, timezone="UTC") if _ASKS_ZONE else to_arrow_type
+    return convert(kind, error_on_duplicated_field_names_in_struct=True)
 
 
 def noted_type(field: StructField) -> str | None:
@@ -312,6 +313,13 @@ def refuse_unsendable(schema: StructType) -> None:
     for field in schema.fields:
         try:
             arrow_type(field.dataType)
+        except UnsupportedOperationException:
+            raise QueryTypeError(
+                f"a struct in {field.dataType.simpleString()} has two fields of one name, and Spark cannot exchange "
+                "such values with Python workers",
+                hint="cast the column to a struct whose fields have names of their own before asking, or do not show "
+                "it: columns=[...]",
+            ) from None
         except (PySparkException, ValueError):  # Arrow raises the latter for array(), an array of nothing
             raise QueryTypeError(
                 f"Spark cannot exchange values of type {field.dataType.simpleString()} with Python workers",
