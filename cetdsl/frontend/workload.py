@@ -20,7 +20,9 @@ from cetdsl.errors import (
     InvalidNode,
     ResolutionError,
     StreamingNotSupported,
+    UnknownColumn,
     check_choice,
+    is_one_of,
     raise_together,
     recovering,
     shown,
@@ -42,6 +44,7 @@ from cetdsl.execution.trends_together import TrendsOfAll, measured_work, plain_t
 from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
 from cetdsl.explain import Explanation
 from cetdsl.explain.notebook import workload_fragment
+from cetdsl.explain.stages import ON_REQUEST, STAGES
 from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
@@ -197,7 +200,7 @@ class Workload:
         for name, query in self._queries.items():
             with _noting(errors, name):
                 found[name] = rewrite(analyse(query, schema, self._binding, known_functions=functions))[0]
-        raise_together(errors, "the workload")
+        raise_together([_of_kept(error) for error in errors] if self._binding.state.whole else errors, "the workload")
         return found
 
     @property
@@ -566,6 +569,12 @@ class Workload:
         >>> [line.split() for line in text.splitlines() if line.startswith(("bursts", "shared graphlets"))]
         [['bursts', '1'], ['shared', 'graphlets', '1']]
         """
+        if is_one_of(number, (*STAGES, *ON_REQUEST)):
+            raise InvalidNode(
+                f"a workload is explained as a whole, without the stage {number!r}",
+                hint=f"write explain(), or explain one of the queries alone: df.pattern(query).explain({number!r})",
+            )
+        check_number(number)
         if self._asks_for(of) == "trends":
             return self._explain_trends(limit, measured, check_algorithm(algorithm))
         sets: list[dict[str, Any]] = []
@@ -622,6 +631,15 @@ def of_query(name: str, error: CetdslError) -> CetdslError:
     named = copy.copy(error)
     named.message = f"query {name!r}: {error.message}"
     return named
+
+
+def _of_kept(error: CetdslError) -> CetdslError:
+    """Returns an error of a query over events of which ``keep=`` names columns; it says why there are no others."""
+    if not isinstance(error, UnknownColumn):
+        return error
+    known = copy.copy(error)
+    known.hint = f"{error.hint}; keep= leaves other columns of the events out"
+    return known
 
 
 def patterns(
