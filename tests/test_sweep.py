@@ -65,7 +65,7 @@ def test_sweeps_count_as_the_reference(pattern: str, names: str, monkeypatch: py
     for seed in range(24):
         monkeypatch.setattr(stream, "FEW", (0, 0, 4)[seed % 3])
         for evaluator in (evaluate, kernel_sweep):
-            monkeypatch.setattr(evaluator, "PIVOTS_TOGETHER", (2**17, 1, 9)[seed % 3])
+            monkeypatch.setattr(evaluator, "most_pivots", lambda _, most=(2**17, 1, 9)[seed % 3]: most)
         monkeypatch.setattr(kernel_sweep, "_SEARCHED", (2048, 0, 1)[seed // 3 % 3])
         choose = random.Random(f"{pattern} {seed}")
         text = query_of(choose, pattern, names)
@@ -143,7 +143,7 @@ def test_pivots_of_windows_that_overlap_are_held_for_few_windows(monkeypatch: py
     worker = Worker(query, generators.stacked(500, 60), ())
     answers = []
     for most in (2**17, 40):
-        monkeypatch.setattr(kernel_sweep, "PIVOTS_TOGETHER", most)
+        monkeypatch.setattr(kernel_sweep, "most_pivots", lambda _, most=most: most)
         held.clear()
         answers.append(worker.aggregate("string", 2**17, 2**17, strategy=sweep))
         assert max(held) <= most

@@ -15,7 +15,7 @@ from cetdsl.ir.machine import longest_trend
 from cetdsl.kernels.aggregate.additive import additive_values, only_trends
 from cetdsl.kernels.aggregate.extremes import kept_of
 from cetdsl.kernels.aggregate.halves import HalvedMachine, HalvedSlice, Pass, has_second_core
-from cetdsl.kernels.aggregate.lots import PIVOTS_TOGETHER, in_lots
+from cetdsl.kernels.aggregate.lots import in_lots, most_pivots
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, Subslices, conditions_of, span_of, subslices_of
@@ -56,7 +56,7 @@ class Evaluator:
         if self.spec.query.pivot < 0:
             # No event is a subslice of several slices, or each slice is one.
             return together(slices, bounds)
-        return in_lots(slices, bounds, together, PIVOTS_TOGETHER)
+        return in_lots(slices, bounds, together, most_pivots(len(events.time)))
 
     @cached_property
     def _halved(self) -> HalvedMachine:

@@ -9,8 +9,16 @@ import numpy as np
 from cetdsl.kernels.answers.tables import Values
 from cetdsl.kernels.vocabulary import Ints, Slices
 
-#: Slices whose events are each a pivot, or may be, are evaluated together up to so many events in all.
-PIVOTS_TOGETHER = 2**17
+#: Slices whose events are each a pivot, or may be, are evaluated together up to so many events in all, at least.
+_PIVOTS_TOGETHER = 2**17
+
+
+def most_pivots(events: int) -> int:
+    """Returns how many events a lot of slices has at most, if each event may be a pivot; there are ``events`` in all.
+
+    A lot takes time with all events, too, as their weights are made for it.
+    """
+    return max(_PIVOTS_TOGETHER, events)
 
 
 def in_lots(

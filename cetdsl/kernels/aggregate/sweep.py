@@ -19,7 +19,7 @@ from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import longest_trend
 from cetdsl.kernels.aggregate.additive import System, additive_values, system_of
-from cetdsl.kernels.aggregate.lots import PIVOTS_TOGETHER, in_lots
+from cetdsl.kernels.aggregate.lots import in_lots, most_pivots
 from cetdsl.kernels.aggregate.merge_tree import (
     Level,
     Queries,
@@ -72,7 +72,7 @@ class SweepEvaluator:
             scaled, exact = additive_values(self.spec, columns, len(events.time), long, job.compute, moduli)
             return Values(scaled[0].real != 0, exact, scaled, job.extremes(columns))
 
-        return in_lots(slices, bounds, together, PIVOTS_TOGETHER)
+        return in_lots(slices, bounds, together, most_pivots(len(events.time)))
 
 
 class _Job:
