@@ -41,7 +41,7 @@ from cetdsl.frontend import sase
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE
 from cetdsl.frontend.patterns import QueryTerm
 from cetdsl.frontend.watch import micro_batches
-from cetdsl.paths import as_written, literal, place_of, share_files
+from cetdsl.paths import as_written, in_full, lies_in, literal, place_of, share_files
 from cetdsl.pattern.expressions import Literal, attributes
 from cetdsl.pattern.nodes import events as events_of
 from cetdsl.pattern.text import in_backquotes
@@ -59,12 +59,26 @@ _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 _STAGES = ("parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey")
 
 #: The file in what Spark says of one that it could not read.
-_UNREAD = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (.+?)\.\s+SQLSTATE")
+_UNREAD = re.compile(
+    r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S.*?)\.\s+(?:Data type mismatch|SQLSTATE)"
+)
+#: The columns of a CSV file that are not those of the schema, by their names or their number, and those that are.
+_OTHER_HEADER = re.compile(
+    r"CSV header does not conform to the schema\.\s+Header: (.+)\s+Schema: (.+)"
+    r"|Number of column in CSV header .*\s+Header length: (\d+), schema size: (\d+)"
+)
+#: The column of a Parquet file that is not of the schema's type, that type, and its own.
+_OTHER_TYPE = re.compile(r"Parquet column \[(.+?)\]\. Expected Spark type (\S+), actual Parquet type (\w+)")
 #: What to do where Spark cannot read files.
 _HINTS_OF_FILES = {
     "PATH_NOT_FOUND": "check the path; one that is not on this machine begins with its scheme, such as s3a://",
     "UNABLE_TO_INFER_SCHEMA": "give files that have rows",
 }
+#: What Hadoop says of a path that it takes for one with a scheme.
+_NO_URI = "Relative path in absolute URI"
+_HINT_OF_COLONS = (
+    "check the path; Hadoop finds no names with a colon by patterns: give such files one by one, or their folder"
+)
 _EXAMPLES = """\
 examples:
   cetdsl run "PATTERN SEQ(A, B+ b[]) WHERE b.price < NEXT(b).price WITHIN 1 hour SLIDE 10 min" \\
@@ -335,9 +349,10 @@ def _run(chosen: argparse.Namespace) -> None:
     _check_following(chosen)
     _check_drawing(query, chosen)
     output = _format(chosen.output, "--output") if chosen.output else None
+    _check_page(chosen)
     _check_replacing(chosen)
     inputs = _common_format(chosen)
-    with _session(chosen) as spark:
+    with _session(chosen) as spark, _naming_files(chosen):
         events = _events(spark, inputs, query, chosen)
         bound = _bind(events, query, chosen)
         if lists:
@@ -399,6 +414,17 @@ def _check_following(chosen: argparse.Namespace) -> None:
             "--follow prints answers, and --output writes a folder once",
             hint="leave --output out, or write the stream in Python: answer.writeStream.format('parquet').start(...)",
         )
+    if not chosen.checkpoint:
+        return
+    hint = "name a folder of its own after --checkpoint"
+    if lies_in(chosen.checkpoint, chosen.follow):
+        raise CommandLineError(
+            f"--checkpoint {chosen.checkpoint} lies in the folder that --follow reads, as if its files were events",
+            hint=hint,
+        )
+    place = place_of(chosen.checkpoint)
+    if isinstance(place, Path) and place.is_file():
+        raise CommandLineError(f"{chosen.checkpoint} is a file, and --checkpoint is a folder", hint=hint)
 
 
 def _check_replacing(chosen: argparse.Namespace) -> None:
@@ -416,6 +442,24 @@ def _check_replacing(chosen: argparse.Namespace) -> None:
         raise CommandLineError(
             f"{chosen.output} is a file, and --overwrite replaces folders of answers only", hint=hint
         )
+
+
+def _check_page(chosen: argparse.Namespace) -> None:
+    """Refuses to write a web page to where something is read, or where no file can be."""
+    if not chosen.html:
+        return
+    read = [("--input", path) for path in chosen.input]
+    read += [("QUERY", chosen.query[1:])] if chosen.query.startswith("@") else []
+    for option, path in read:
+        if share_files(chosen.html, path):
+            raise CommandLineError(
+                f"--html would replace {path}, or lie in it, and {option} reads it",
+                hint="name another file after --html",
+            )
+    page = Path(chosen.html)
+    if page.is_dir() or not page.parent.is_dir():
+        wrong = "is a folder" if page.is_dir() else f"is in no folder: there is no {page.parent}"
+        raise CommandLineError(f"{chosen.html} {wrong}", hint="name a file after --html, in a folder that there is")
 
 
 def _follow(answer: DataFrame, schema: StructType, chosen: argparse.Namespace) -> None:
@@ -443,7 +487,7 @@ def _follow(answer: DataFrame, schema: StructType, chosen: argparse.Namespace) -
         writer = answer.writeStream.foreachBatch(show).option("checkpointLocation", chosen.checkpoint or scratch)
         running = (writer.trigger(availableNow=True) if chosen.once else writer).start()
         try:
-            with _stopped_by_interrupt(running), _naming_files(chosen):
+            with _stopped_by_interrupt(running):
                 for batch in micro_batches(running, every=1.0):
                     if batch.late:
                         print(f"late events dropped: {batch.late:,}; a longer --delay waits for them", file=sys.stderr)
@@ -453,18 +497,34 @@ def _follow(answer: DataFrame, schema: StructType, chosen: argparse.Namespace) -
 
 @contextmanager
 def _naming_files(chosen: argparse.Namespace) -> Iterator[None]:
-    """Turns Spark's error over a record that does not fit the schema into one that names its file."""
+    """Turns Spark's errors over files whose columns or records do not fit the schema into ones that name the file."""
     try:
         yield
     except Exception as error:
-        unread = _UNREAD.search(str(error))
-        if not is_of_spark(error) or unread is None or "[MALFORMED_RECORD" not in str(error):
+        unread, reason = _UNREAD.search(str(error)), _why_unread(error)
+        if not is_of_spark(error) or unread is None or reason is None:
             raise
-        anew = "begin with another --checkpoint" if chosen.checkpoint else "begin anew"
-        raise CommandLineError(
-            f"{unread[1]} does not fit the columns of the first files: {first_line(error)}",
-            hint=f"correct the file, or {anew}, as types are guessed from all files that are there then",
-        ) from error
+        if chosen.follow:
+            anew = "begin with another --checkpoint" if chosen.checkpoint else "begin anew"
+            what = "the first files"
+            hint = f"correct the file, or {anew}, as columns are those of all files that are there then"
+        else:
+            what, hint = "the other files", "give files of the same columns, in the same order"
+        raise CommandLineError(f"{unread[1]} does not fit the columns of {what}: {reason}", hint=hint) from error
+
+
+def _why_unread(error: Exception) -> str | None:
+    """Returns what does not fit the schema in a file that Spark could not read; None if something else is wrong."""
+    if "[MALFORMED_RECORD" in str(error):
+        return first_line(error)
+    column = _OTHER_TYPE.search(str(error))
+    if column is not None:
+        return f"{column[1]!r} is of Parquet's type {column[3]}, and not {column[2]}"
+    header = _OTHER_HEADER.search(str(error))
+    if header is None:
+        return None
+    names, expected, number, expected_number = header.groups()
+    return f"it has {names}, and not {expected}" if names else f"it has {number} of them, and not {expected_number}"
 
 
 @contextmanager
@@ -490,9 +550,10 @@ def _stopped_by_interrupt(running: StreamingQuery) -> Iterator[None]:
 
 
 def _explain(chosen: argparse.Namespace) -> None:
+    _check_page(chosen)
     query = _query(chosen)
     inputs = _common_format(chosen)
-    with _session(chosen) as spark:
+    with _session(chosen) as spark, _naming_files(chosen):
         bound = _bind(_events(spark, inputs, query, chosen), query, chosen)
         found = bound.explain(chosen.stage, measured=chosen.measured)
         print(found)
@@ -500,9 +561,10 @@ def _explain(chosen: argparse.Namespace) -> None:
 
 
 def _diagnose(chosen: argparse.Namespace) -> None:
+    _check_page(chosen)
     query = _query(chosen)
     inputs = _common_format(chosen)
-    with _session(chosen) as spark:
+    with _session(chosen) as spark, _naming_files(chosen):
         bound = _bind(_events(spark, inputs, query, chosen), query, chosen)
         found = bound.diagnose(chosen.sample) if chosen.sample else bound.diagnose()
         print(found)
@@ -551,10 +613,11 @@ def _common_format(chosen: argparse.Namespace) -> str:
 
 
 def _format_of_endings(chosen: argparse.Namespace) -> str:
-    formats = {_format(path, "--input") for path in chosen.input or _files_in(chosen.follow)}
+    option = "--follow" if chosen.follow else "--input"
+    formats = {_format(path, option) for path in chosen.input or _files_in(chosen.follow)}
     if len(formats) > 1:
         raise CommandLineError(
-            f"{'--follow' if chosen.follow else '--input'} mixes {' and '.join(sorted(formats))} files",
+            f"{option} mixes {' and '.join(sorted(formats))} files",
             hint="give files of one format at a time",
         )
     return formats.pop()
@@ -582,7 +645,7 @@ def _format(path: str, option: str) -> str:
         if name.endswith(ending):
             return kind
     hint = f"use an ending that does: {', '.join(FORMATS)}"
-    if option == "--input":
+    if option != "--output":
         hint += "; or add --format"
     raise CommandLineError(f"the name {path!r} after {option} does not tell its format", hint=hint)
 
@@ -652,7 +715,7 @@ def _read(
     except Exception as error:
         if not is_of_spark(error):
             raise
-        hint = _HINTS_OF_FILES.get(condition_of(error))
+        hint = _HINTS_OF_FILES.get(condition_of(error)) or (_HINT_OF_COLONS if _NO_URI in str(error) else None)
         if hint is None:
             raise
         raise CommandLineError(f"cannot read {', '.join(paths)}: {readable(error)}", hint=hint) from error
@@ -793,7 +856,7 @@ def _write(answer: DataFrame, kind: str, chosen: argparse.Namespace) -> None:
         answer = _flat(answer)
     writer = answer.write.mode("overwrite" if chosen.overwrite else "error")
     try:
-        writer.options(**(CSV if kind == "csv" else {})).format(kind).save(chosen.output)
+        writer.options(**(CSV if kind == "csv" else {})).format(kind).save(in_full(chosen.output))
     except Exception as error:
         if condition_of(error) == "PATH_ALREADY_EXISTS":
             raise CommandLineError(

@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from cetdsl.errors import InvalidNode, MissingDependency, ParseError, shown
+from cetdsl.execution.compat import as_session
 from cetdsl.pattern import nodes
 from cetdsl.pattern import query as queries
 from cetdsl.pattern.expressions import Attribute, Binary
@@ -79,7 +80,7 @@ def flights(spark: SparkSession) -> DataFrame:
     >>> flights(spark).where("tailnum IS NULL").count()
     2512
     """
-    return spark.createDataFrame(
+    return as_session(spark).createDataFrame(
         _flights_table(),
         "scheduled timestamp_ntz, carrier string, flight bigint, tailnum string, origin string, dest string, "
         "dep_delay bigint, arr_delay bigint, distance bigint",
@@ -156,9 +157,10 @@ def check_deposits(
     >>> check_deposits(spark, 3).columns
     ['ts', 'kind', 'type', 'source', 'destination', 'amount']
     """
+    events = as_session(spark).range(rows)
     kind = F.when(_uniform(seed, "type") < not_covered, "notcovered").otherwise("covered")
     source, destination = _choice(accounts, seed, "source"), _choice(accounts, seed, "destination")
-    return _checks(spark.range(rows), _time(F.col("id"), seconds), kind, source, destination, seed)
+    return _checks(events, _time(F.col("id"), seconds), kind, source, destination, seed)
 
 
 def layered_checks(
@@ -225,6 +227,7 @@ def layered_checks(
     +------+-----------+
     <BLANKLINE>
     """
+    events = as_session(spark).range(rows)
     _require(compatibility >= 1, f"compatibility is 1 or more, not {compatibility!r}")
     _require(reach is None or reach >= 1, f"reach is 1 or more, or None, not {reach!r}")
     _require(0 <= selectivity <= 1, f"selectivity is a share from 0 to 1, not {selectivity!r}")
@@ -236,7 +239,7 @@ def layered_checks(
     choices = layer if reach is None else F.least(layer, F.lit(reach))
     source = layer - F.floor(_uniform(seed, "source") * choices)
     kind = F.when(so_far > before, "notcovered").otherwise("covered")
-    return _checks(spark.range(rows), _time_at(F.col("id"), rate), kind, source, layer + 1, seed)
+    return _checks(events, _time_at(F.col("id"), rate), kind, source, layer + 1, seed)
 
 
 def _checks(events: DataFrame, time: Column, kind: Column, source: Column, destination: Column, seed: int) -> DataFrame:
@@ -292,6 +295,7 @@ def heart_rates(
     >>> heart_rates(spark, 28).groupBy("personID").count().count()
     14
     """
+    events = as_session(spark).range(rows)
     person, tick = F.col("id") % persons, F.floor(F.col("id") / persons)
     elapsed = tick * (seconds / (60 * minutes))
     phase = F.floor(elapsed)
@@ -301,7 +305,7 @@ def heart_rates(
     resting = 55 + 20 * _uniform(seed, "rest", person)
     climbing = F.when(_uniform(seed, "episode", person, phase) < 0.125, 1.5 * (elapsed - phase)).otherwise(0.0)
     rate = F.when(passive, resting * (1 + climbing)).otherwise(95 + 60 * _uniform(seed, "work", activity))
-    return spark.range(rows).select(
+    return events.select(
         _time(tick, seconds).alias("ts"),
         F.lit("Activity").alias("kind"),
         F.when(passive, "passive").otherwise("active").alias("type"),
@@ -365,6 +369,7 @@ def stock_prices(
     ...     row.price for row in stock_prices(spark, 4, companies=1, prices="uniform").collect()]
     True
     """
+    events = as_session(spark).range(rows)
     company, tick = F.col("id") % companies, F.floor(F.col("id") / companies)
     if prices == "walk":
         # Two uniform numbers make a normal one (Box and Muller).
@@ -376,7 +381,7 @@ def stock_prices(
         price = low + (high - low) * _uniform(seed, "price")
     else:
         raise ValueError(f"prices is 'walk' or 'uniform', not {prices!r}")
-    return spark.range(rows).select(
+    return events.select(
         _time(tick, seconds).alias("ts"),
         F.lit("Stock").alias("kind"),
         company.alias("companyID"),
@@ -446,10 +451,11 @@ def ridesharing(
     +--------+-----------+
     <BLANKLINE>
     """
+    events = as_session(spark).range(rows)
     _require(burst >= 1, f"burst is 1 or more, not {burst!r}")
     district, tick = F.col("id") % districts, F.floor(F.col("id") / districts)
     kind = _unlike_neighbours(len(_RIDES), seed, district, F.floor(tick / burst))
-    return spark.range(rows).select(
+    return events.select(
         _time_at(F.col("id"), rate).alias("ts"),
         _name(_RIDES, kind).alias("kind"),
         district.alias("district"),
@@ -489,10 +495,11 @@ def bursts(spark: SparkSession, rows: int = 1_000, *, types: Sequence[str] = ("A
     >>> "".join(row.type for row in bursts(spark, 14, types=["A", "B", "C"], length=2).collect())
     'AABBCCAABBCCAA'
     """
+    events = as_session(spark).range(rows)
     _require(len(types) > 0, "there are no types")
     _require(length >= 1, f"length is 1 or more, not {length!r}")
     t = F.col("id").alias("t")
-    return spark.range(rows).select(t, _name(types, F.floor(F.col("id") / length) % len(types)).alias("type"))
+    return events.select(t, _name(types, F.floor(F.col("id") / length) % len(types)).alias("type"))
 
 
 def place_reports(
@@ -548,6 +555,7 @@ def place_reports(
     >>> reports.patterns({"near": near}, time="ts").trends().columns
     ['query', 'trend']
     """
+    events = as_session(spark).range(rows)
     names = [f"P{number}" for number in range(places)] if isinstance(places, int) else list(places)
     _require(len(names) > 0, "there are no places")
     _require(restrictions >= 1, f"there is one restriction or more, not {restrictions!r}")
@@ -560,7 +568,7 @@ def place_reports(
     upto = [sum(shares[:each]) / sum(shares) for each in range(1, restrictions)]
     drawn = _uniform(seed, "restriction")
     restriction = sum(((drawn >= bound).cast("bigint") for bound in upto), F.lit(0).cast("bigint"))
-    return spark.range(rows).select(
+    return events.select(
         _after(since).alias("ts"),
         _name(names, number % len(names)).alias("type"),
         level.alias("level"),

@@ -7,10 +7,12 @@ unknown name, ``ValueError`` for a bad value, ...). The message of an error says
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import SupportsIndex
 
 __all__ = [
     "AmbiguousTruth",
@@ -94,8 +96,12 @@ def _rebuild(cls: type[CetdslError], args: tuple[object, ...], state: dict[str, 
     return error
 
 
+#: The characters that are shown of a line of a query text.
+_LONGEST_LINE = 200
+
+
 def point_at(text: str, span: tuple[int, int]) -> str:
-    """Returns the line of ``text`` that holds ``span``, with carets under it.
+    """Returns the line of ``text`` that holds ``span``, with carets under it; of a long line the part around them.
 
     Examples
     --------
@@ -108,11 +114,13 @@ def point_at(text: str, span: tuple[int, int]) -> str:
     line_start, line_number = (breaks[-1] if breaks else 0), len(breaks) + 1
     rest = re.compile(r"[^\r\n]*").match(text, start)
     line_end = rest.end() if rest else len(text)
-    prefix = f"  line {line_number}: "
-    width = max(1, min(span[1], line_end) - start)
-    line = text[line_start:line_end]
+    shown_start = max(line_start, start - _LONGEST_LINE // 2)
+    shown_end = min(line_end, shown_start + _LONGEST_LINE)
+    prefix = f"  line {line_number}: " + ("..." if shown_start > line_start else "")
+    width = max(1, min(span[1], shown_end) - start)
+    line = text[shown_start:shown_end] + ("..." if shown_end < line_end else "")
     # Tabs are kept in the padding, so that the caret stands under its character in any terminal.
-    padding = "".join("\t" if c == "\t" else " " for c in line[: start - line_start])
+    padding = "".join("\t" if c == "\t" else " " for c in line[: start - shown_start])
     return f"{prefix}{line}\n{' ' * len(prefix)}{padding}{'^' * width}"
 
 
@@ -180,6 +188,23 @@ def check_choice(what: str, value: object, choices: Sequence[str], hint: str | N
         otherwise = hint or f"choose one of {', '.join(choices)}"
         close = nearest(value, choices, otherwise) if isinstance(value, str) else otherwise
         raise InvalidNode(f"no {what} {shown(value)}", hint=close)
+
+
+def whole_number(value: object) -> int | None:
+    """Returns a whole number of Python or NumPy as one of Python; None for other values, as also True is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whole_number(np.int64(3)), whole_number(3.0), whole_number(True)
+    (3, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:  # a boolean of NumPy
+        return None
 
 
 def names_of(names: object, what: str) -> tuple[str, ...]:
@@ -306,7 +331,7 @@ class WatermarkError(CetdslError, ValueError):
 
 
 class EngineError(CetdslError, RuntimeError):
-    """An error was found while a query runs."""
+    """An error was found while a query runs, or there is no Spark session that could run it."""
 
 
 class NullTime(EngineError, ValueError):
@@ -362,6 +387,8 @@ OTHER_STATE_ADVICE = (
     "checkpoint"
 )
 
+#: The advice for a key, or a computed group, that has the name of another column of the answer.
+RENAME_KEY = "rename the column of the DataFrame; a group that is computed gets another name by AS"
 #: The advice for rows without a time.
 NULL_TIME_ADVICE = "clean the data, or leave these rows out with on_null_time='skip'"
 #: The message and the advice for a sum of whole numbers over the rows of a match that does not fit its type.

@@ -29,7 +29,18 @@ def literal(path: str) -> str:
 
 def as_written(path: str) -> str:
     """Returns a path for Spark to read: a pattern of files, unless there is a file or folder of just that name."""
-    return literal(path) if _is_there(place_of(path)) else path
+    return literal(in_full(path)) if _is_there(place_of(path)) else path
+
+
+def in_full(path: str) -> str:
+    """Returns a path of this machine from its root if a colon is in it, before which Hadoop would look for a scheme.
+
+    Examples
+    --------
+    >>> in_full("s3a://bucket/12:30.csv"), in_full("events.csv")
+    ('s3a://bucket/12:30.csv', 'events.csv')
+    """
+    return os.path.abspath(path) if ":" in path and _local(path) == path else path
 
 
 def place_of(path: str) -> PurePath:
@@ -49,9 +60,20 @@ def place_of(path: str) -> PurePath:
 def _local(path: str) -> str | None:
     """Returns a path of this machine without its scheme; None if it is of another one."""
     scheme = _SCHEME.match(path)
-    if scheme is None:
+    if scheme is None or os.path.exists(path):
         return path
     return re.sub(r"^//[^/]*(?=/)", "", path[scheme.end() :]) if scheme[1].lower() == "file" else None
+
+
+def lies_in(path: str, folder: str) -> bool:
+    """Whether a path is a folder or leads into it.
+
+    Examples
+    --------
+    >>> lies_in("events/new/../kept", "file:events"), lies_in("events.kept", "events")
+    (True, False)
+    """
+    return _is_inside(place_of(path), place_of(folder))
 
 
 def share_files(path: str, pattern: str) -> bool:

@@ -193,6 +193,18 @@ NO_TIME = Schema([Field("tick", "bigint"), Field("day", "date"), Field("name", "
             "the number is a text, and '9' > '10'",
         ),
         (
+            "PATTERN A WHERE A.ts > 'yesterday'",
+            QueryTypeError,
+            "'yesterday' is no time, and is compared with A.ts, which is one\n"
+            "  hint: write it as '2024-02-29' or '2024-02-29 12:30:00'",
+        ),
+        (
+            "PATTERN A WHERE A.ts IN ('2024-02-29', '2024-02-30')",
+            QueryTypeError,
+            "'2024-02-30' is no time, and is compared with A.ts, which is one\n"
+            "  hint: write it as '2024-02-29' or '2024-02-29 12:30:00'",
+        ),
+        (
             "PATTERN A WHERE A.price > '5'",
             QueryTypeError,
             "cannot compare A.price (double) with '5' (string)\n  hint: write the number without quotes",
@@ -346,19 +358,20 @@ NO_TIME = Schema([Field("tick", "bigint"), Field("day", "date"), Field("name", "
         (
             "RETURN COUNT(*) PATTERN A GROUP BY count",
             ResolutionError,
-            "the returned column 'count' clashes with a group column\n  hint: name it with AS: COUNT(*) AS trends",
+            "the returned column 'count' clashes with a group column\n"
+            "  hint: name it COUNT(*) AS trends in a text, count_trends('trends') or aggregate(trends=...) in Python",
         ),
         (
             "RETURN COUNT(*) AS Window PATTERN A WITHIN 2 hours SLIDE 1 hour",
             ResolutionError,
             "the returned column 'Window' clashes with the window column of the answer\n"
-            "  hint: name it with AS: COUNT(*) AS trends",
+            "  hint: name it COUNT(*) AS trends in a text, count_trends('trends') or aggregate(trends=...) in Python",
         ),
         (
             "PATTERN A GROUP BY window WITHIN 2 hours SLIDE 1 hour",
             ResolutionError,
             "the group column 'window' clashes with the window column of the answer\n"
-            "  hint: rename the column of the DataFrame",
+            "  hint: rename the column of the DataFrame; a group that is computed gets another name by AS",
         ),
         (
             "PATTERN SEQ(NOT A, NOT B)",

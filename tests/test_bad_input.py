@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -19,6 +23,7 @@ from cetdsl.ir.accumulators import TRENDS, Output
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
+from cetdsl.ir.windowing import Windowing
 from cetdsl.kernels.aggregate.stream import aggregate_stream
 from cetdsl.kernels.wire.chunks import ChunkReader, too_large
 from cetdsl.session import readable
@@ -322,6 +327,17 @@ def test_a_group_too_large_for_the_kernel_itself(monkeypatch: pytest.MonkeyPatch
         list(aggregate_stream(spec, stream(spec, [("a", 1, 1), ("b", 1, 1), ("b", 2, 1)])))
 
 
+def test_the_largest_window_is_to_blame_not_the_largest_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr("cetdsl.kernels.aggregate.evaluate.Evaluator.evaluate", fails)
+    spec = plus_spec().with_query(windowing=Windowing("sliding", 3, 1))
+    rows = [("a", 1, 1), ("a", 9, 1), ("a", 17, 1), ("b", 5, 1), ("b", 6, 1)]
+    with pytest.raises(errors.GroupTooLarge, match=r"group \('b',\) needs 2 events up to time 6"):
+        list(aggregate_stream(spec, stream(spec, rows)))
+
+
 @pytest.mark.parametrize("completeness", ["ends", "maximal"])
 def test_a_group_too_large_for_a_task_names_the_argument_that_takes_it(completeness: str) -> None:
     spec = plus_spec().with_query(completeness=completeness)
@@ -376,6 +392,44 @@ def test_kernels_refuse_collations(events: Any, text: str) -> None:
     collated = events.withColumn("k", F.collate("k", "UTF8_LCASE"))
     with pytest.raises(errors.UnsupportedQuery, match=r"collate UTF8_LCASE.*kernels compare bytes"):
         cet.pattern(collated, text, time="t", type="type").aggregate()
+
+
+@pytest.mark.parametrize(
+    ("collation", "column"),
+    [
+        ("UTF8_LCASE", "F.collate(F.lower('k'), 'UTF8_BINARY')"),
+        ("UTF8_BINARY_RTRIM", "F.collate(F.rtrim('k'), 'UTF8_BINARY')"),
+        ("UTF8_LCASE_RTRIM", "F.collate(F.rtrim(F.lower('k')), 'UTF8_BINARY')"),
+    ],
+)
+def test_the_hint_about_a_collation_keeps_equal_texts_equal(spark: Any, collation: str, column: str) -> None:
+    """Texts that the collation takes for equal have the same bytes where the hint is followed."""
+    rows = [
+        (1, "A", "u"),
+        (2, "B", "U" if "LCASE" in collation else "u"),
+        (3, "B", "u  " if "RTRIM" in collation else "u"),
+    ]
+    df = spark.createDataFrame(rows, "t long, type string, k string").withColumn("k", F.collate("k", collation))
+    with pytest.raises(errors.UnsupportedQuery) as refused:
+        cet.pattern(df, KERNEL.replace("B.x", "B.t").replace("(B).x", "(B).t"), time="t").count_trends()
+    assert f"df.withColumn('k', {column})" in str(refused.value.hint)
+    followed = df.withColumn("k", eval(column, {"F": F}))
+    [row] = cet.pattern(followed, "PATTERN SEQ(A, B+) GROUP BY k", time="t").count_trends().collect()
+    assert row["count"] == 3
+
+
+@pytest.mark.parametrize("kind", ["struct<n: int, n: int>", "array<struct<n: int, n: int>>"])
+@pytest.mark.parametrize("text", [KERNEL, PARTITIONED + " AND B.t < NEXT(B).t"])
+def test_structs_with_two_fields_of_one_name_are_refused(spark: Any, kind: str, text: str) -> None:
+    """Arrow has them, and Spark refuses to send them; those whose names differ in case are sent."""
+    value = "named_struct('n', 1, 'n', 2)" if kind.startswith("struct") else "array(named_struct('n', 1, 'n', 2))"
+    rows = "SELECT id AS t, IF(id = 0, 'A', 'B') AS type, id AS x, {} AS k FROM range(3)"
+    with pytest.raises(errors.QueryTypeError, match=r"two fields of one name(.|\n)*names of their own"):
+        cet.pattern(spark.sql(rows.format(value)), text, time="t").count_trends().collect()
+    [row] = (
+        cet.pattern(spark.sql(rows.format(value.replace("'n', 2", "'N', 2"))), text, time="t").count_trends().collect()
+    )
+    assert row["count"] == 3
 
 
 def test_workloads_refuse_collations(events: Any) -> None:
@@ -479,7 +533,106 @@ def test_events_of_pandas_are_converted(spark: Any, monkeypatch: pytest.MonkeyPa
         cet.pattern(events, "PATTERN A", time="t")
 
 
+@pytest.mark.parametrize("names", [["t"], ["type"], ["t", "type"], ["x"]])
+def test_an_index_of_pandas_that_has_a_name_is_a_column(spark: Any, names: list[str]) -> None:
+    events = pd.DataFrame({"t": [1, 2, 3], "type": ["A", "B", "B"], "x": [0, 1, 1]}).set_index(names)
+    [trend] = cet.pattern(events, "PATTERN SEQ(A, B{2})", time="t").trends(columns=["t", "type", "x"]).first()
+    assert [tuple(bound["event"]) for bound in trend] == [(1, "A", 0), (2, "B", 1), (3, "B", 1)]
+
+
+def test_pandas_without_rows_tells_no_types(spark: Any) -> None:
+    events = pd.DataFrame({"t": [1], "type": ["A"]})
+    with pytest.raises(
+        errors.InvalidNode, match=r"cannot take these events of pandas: (.|\n)*hint: .*where there are no rows"
+    ):
+        cet.pattern(events.head(0), "PATTERN A", time="t")
+
+
 @pytest.mark.classic
 def test_events_of_pandas_on_spark_are_converted(spark: Any) -> None:
     events = spark.createDataFrame([(1, "A"), (2, "B"), (3, "B")], "t int, type string").pandas_api()
-    assert cet.pattern(events, "PATTERN SEQ(A, B+)", time="t").count_trends().first()["count"] == 3
+    for given in events, events.set_index("t"):
+        assert cet.pattern(given, "PATTERN SEQ(A, B+)", time="t").count_trends().first()["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "hint"),
+    [
+        ("bound", "show", "an answer, which is a DataFrame: .trends().show"),
+        ("bound", "where", "write .where(...) on the query, before it is bound"),
+        ("bound", "count_trend", "did you mean 'count_trends'"),
+        ("workload", "collect", "an answer, which is a DataFrame: .trends().collect"),
+        ("workload", "result", "did you mean 'results'"),
+        ("query", "count_trends", "of a bound query: df.pattern(query, time=...).count_trends"),
+        ("query", "witin", "did you mean 'within'"),
+        ("pattern", "trends", "of a bound query: df.pattern(query, time=...).trends"),
+    ],
+)
+def test_an_attribute_that_there_is_not(events: Any, kind: str, name: str, hint: str) -> None:
+    asked = {
+        "bound": lambda: events.pattern(FOLD, time="t"),
+        "workload": lambda: events.patterns({"q": FOLD}, time="t"),
+        "query": lambda: cet.parse(FOLD),
+        "pattern": lambda: cet.seq(A, B),
+    }[kind]()
+    with pytest.raises(errors.UnknownAttribute, match=re.escape(hint)):
+        getattr(asked, name)
+    assert not hasattr(asked, name)
+    with pytest.raises(AttributeError, match="has no attribute '_repr_png_'"):
+        asked._repr_png_  # noqa: B018 - asked for by notebooks
+    assert copy.copy(asked).__class__ is asked.__class__
+
+
+@pytest.mark.parametrize("make", [cet.datasets.flights, cet.datasets.bursts, cet.datasets.check_deposits])
+def test_data_sets_need_a_session(make: Any) -> None:
+    with pytest.raises(errors.InvalidNode, match="a session of Spark is expected, not None"):
+        make(None)
+
+
+#: A program that asks a session which it has stopped; each line that it prints is what one way of asking said.
+ASK_STOPPED = """
+import sys
+import cetdsl as cet
+from sessions import session
+
+with session(*sys.argv[1:]) as spark:
+    events = spark.createDataFrame([(1, "A", 1), (2, "B", 2)], "t int, type string, x int")
+    bound = events.pattern("PATTERN SEQ(A, B)", time="t")
+    many = events.patterns({"q": "PATTERN SEQ(A, B)"}, time="t")
+    spark.stop()
+    for ask in (
+        lambda: events.pattern("PATTERN A", time="t"),
+        lambda: events.patterns({"q": "PATTERN A"}, time="t"),
+        lambda: events.match_recognize("ORDER BY t PATTERN (a) DEFINE a AS x > 0"),
+        lambda: cet.sql("SELECT 1", spark),
+        lambda: cet.register(spark),
+        lambda: cet.warm_up(spark),
+        lambda: bound.matching("next"),
+        lambda: bound.explain(),
+        lambda: bound.diagnose(),
+        bound.count_trends,
+        bound.trends,
+        bound.complete_trends,
+        bound.matches,
+        bound.graph,
+        many.results,
+        many.trends,
+    ):
+        try:
+            print("answered:", ask())
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}".replace("\\n", " "))
+"""
+
+
+def test_a_stopped_session_is_named(spark: Any, tmp_path: Path) -> None:
+    """In a process of its own, as all other tests need the session."""
+    mode = os.environ.get("CETDSL_TEST_MODE", "classic")
+    words = [sys.executable, "-c", ASK_STOPPED, mode, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
+    said = [line for line in done.stdout.splitlines() if line]
+    assert len(said) == 16
+    assert set(said) == {
+        "EngineError: the Spark session is stopped, and with it all of its DataFrames   hint: begin with "
+        "spark = SparkSession.builder.getOrCreate(), read the events again, and bind the query"
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -288,6 +289,37 @@ def test_a_file_is_not_replaced(
     assert kept.read_text() == "precious"
 
 
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("events.csv", "--html would replace events.csv, or lie in it, and --input reads it"),
+        ("folder/page.html", "--html would replace folder, or lie in it, and --input reads it"),
+        ("query.txt", "--html would replace query.txt, or lie in it, and QUERY reads it"),
+        ("other", "other is a folder"),
+        ("nowhere/page.html", "nowhere/page.html is in no folder: there is no nowhere"),
+    ],
+)
+@pytest.mark.parametrize("command", ["explain", "diagnose", "run"])
+def test_a_page_replaces_nothing_that_is_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    page: str,
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cetdsl.cli.spark_session", None)  # nothing is run
+    for folder in ("folder", "other"):
+        Path(folder).mkdir()
+    Path("events.csv").write_text(EVENT_LINES)
+    Path("query.txt").write_text(WINDOWS)
+    message = fails(capsys, command, "@query.txt", "--input", "events.csv", "folder", "--html", page)
+    assert said in message
+    assert "name a" in message
+    assert (Path("events.csv").read_text(), Path("query.txt").read_text()) == (EVENT_LINES, WINDOWS)
+
+
 def test_what_is_beside_the_input_is_replaced(
     files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -377,6 +409,22 @@ def test_a_process_prints_the_answer_and_nothing_else(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["n", "--", "14"], "")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no file of Windows has a colon in its name")
+def test_names_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("new:files")
+    folder.mkdir()
+    arrive(folder, "2024-01-01T00:00", (1, "A"), (2, "B"), (12, "A"))
+    arrive(Path(), "12:30", (3, "B"))
+    read = ["--input", "new:files/2024-01-01T00:00.csv", "12:30.csv", "--output", "12:31.csv"]
+    done = command("run", COUNT, *read, "--time", "ts", "--master", "local[1]")
+    assert (done.returncode, done.stderr) == (0, "wrote 12:31.csv\n")
+    [answer] = Path("12:31.csv").glob("part-*")
+    assert answer.read_text() == "n\n3\n"
+    done = command("run", *FOLLOW, "--follow", str(folder), "--master", "local[1]")
+    assert (done.returncode, done.stdout.split()[-1]) == (0, "1")
+
+
 def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("t,type\n1,A\n")
@@ -452,7 +500,21 @@ def test_columns_of_files_are_those_of_their_headers(
     query = "RETURN SUM(B.x) PATTERN SEQ(A, B)"
     assert main(["run", query, "--time", "t", "--input", str(one)]) == 0
     capsys.readouterr()
-    assert "does not conform" in fails(capsys, "run", query, "--time", "t", "--input", str(one), str(two))
+    said = fails(capsys, "run", query, "--time", "t", "--input", str(one), str(two))
+    assert re.search(r"/two.csv does not fit the columns of the other files: it has t, type, .*, and not t, type", said)
+    two.write_text("t,type,x\n3,A,0\n")
+    said = fails(capsys, "run", query, "--time", "t", "--input", str(one), str(two))
+    assert re.search(r"/(one|two).csv does not fit the columns of the other files: it has [34] of them, and not", said)
+
+
+def test_a_parquet_file_of_another_type_is_named(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, kind in ("one", "int"), ("two", "string"):
+        rows = spark.range(1).selectExpr("0 AS t", "'A' AS type", f"cast(id AS {kind}) AS x")
+        rows.write.parquet(str(tmp_path / f"{name}.parquet"))
+    words = ["run", "PATTERN A WHERE A.x > 0", "--time", "t", "--input"]
+    said = fails(capsys, *words, *(str(tmp_path / f"{name}.parquet") for name in ("one", "two")))
+    assert "does not fit the columns of the other files: 'x' is of Parquet's type" in said
+    assert "hint: give files of the same columns" in said
 
 
 def test_a_value_that_is_no_time_is_named(followed: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -577,6 +639,17 @@ def test_what_cannot_be_followed(
     assert "--follow must know the time column" in fails(capsys, "run", query, *told)
     assert "--follow prints answers" in fails(capsys, "run", query, *told, "--time", "ts", "--output", "x.csv")
     assert "speak of a folder" in fails(capsys, "run", query, "--input", files["csv"], "--once")
+    for kept, why in (
+        (folder, "lies in the folder"),
+        (f"{folder}/kept", "lies in the folder"),
+        (files["csv"], "is a file"),
+    ):
+        assert why in fails(capsys, "run", query, *told, "--time", "ts", "--checkpoint", kept)
+    (followed / "notes.txt").touch()
+    assert "the name 'notes.txt' after --follow does not tell its format" in fails(
+        capsys, "run", query, *told, "--time", "ts"
+    )
+    (followed / "notes.txt").unlink()
     (tmp_path / "empty").mkdir()
     empty = ("--follow", str(tmp_path / "empty"), "--delay", "1 second", "--time", "ts")
     assert "holds no file that tells the columns" in fails(capsys, "run", query, *empty)

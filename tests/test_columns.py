@@ -129,6 +129,48 @@ def test_duplicate_names_matter_only_when_named(spark: Any) -> None:
         df.pattern("PATTERN A", time="t").trends(columns=["x"])
 
 
+def test_what_two_columns_of_one_name_refuse_is_refused_by_explain_too(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A", 1, 2)], "t int, type string, a int, b int").toDF("t", "type", "x", "X")
+    asked = df.pattern("PATTERN A+", time="t")
+    for ask in (
+        asked.trends, asked.complete_trends, asked.graph, lambda: asked.sample_trends(1), lambda: asked.top_trends(1),
+        asked.matching("strict").matches, lambda: asked.explain("trends"), lambda: asked.explain("complete"),
+        lambda: asked.matching("strict").explain("matches"),
+        lambda: df.patterns({"q": "PATTERN A+"}, time="t").explain(of="trends"),
+    ):  # fmt: skip
+        with pytest.raises(UnsupportedQuery, match="two columns of the name 'X'"):
+            ask()
+    clock = df.toDF("T", "type", "x", "t").pattern("PATTERN A+", time="T")
+    assert clock.trends(columns=["t"]).first().trend[0].event.t == 2
+    with pytest.raises(UnsupportedQuery, match="two columns of the name 'T'"):
+        clock.trends(columns=["t"], times=True)
+
+
+def test_a_key_with_the_name_of_a_column_of_the_answer_is_refused_by_explain_too(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A", 1)], "t int, type string, trend int")
+    asked = df.pattern("PATTERN A GROUP BY trend", time="t")
+    for ask in (
+        asked.trends,
+        asked.complete_trends,
+        lambda: asked.explain("trends"),
+        lambda: asked.explain("complete"),
+    ):
+        with pytest.raises(ResolutionError, match="'trend' clashes with the trend column"):
+            ask()
+    many = df.patterns({"q": "PATTERN A GROUP BY trend"}, time="t")
+    for ask in (many.trends, lambda: many.explain(of="trends")):
+        with pytest.raises(ResolutionError, match="'trend' clashes with the trend column"):
+            ask()
+
+
+def test_a_predicate_may_read_another_column_of_the_name_of_one_that_is_shown(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A", 1, 5), (2, "A", 2, 6)], "t int, type string, x int, y int")
+    asked = df.toDF("t", "type", "x", "X").pattern("PATTERN A+ WHERE SUM(A.x) > 2", time="t")
+    assert [[binding.event.X for binding in row.trend] for row in asked.trends(columns=["X"]).collect()] == [[5, 6]]
+    top = asked.top_trends(1, by=cet.max(cet.event("A").x), columns=["X"]).first()
+    assert (top.max, [binding.event.X for binding in top.trend]) == (2, [5, 6])
+
+
 def test_names_that_differ_in_case_alone(spark: Any) -> None:
     df = spark.createDataFrame([(1, "A", 1, 30), (2, "A", 2, 20)], "t int, type string, x int, y int")
     df = df.toDF("t", "type", "x", "X")

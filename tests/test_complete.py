@@ -13,6 +13,7 @@ from typing import Any
 
 import generators
 import pytest
+import reference
 from modes import more_on_classic, settings
 from pyspark.sql import functions as F
 
@@ -474,33 +475,46 @@ _WEIGHTS = {
 
 @pytest.mark.parametrize("name", more_on_classic(*_WEIGHTS))
 @pytest.mark.parametrize("per_group", [True, False])
-def test_the_first_of_all_trends_by_any_aggregate(spark: Any, name: str, per_group: bool) -> None:
+@pytest.mark.parametrize("completeness", more_on_classic(None, *READINGS))
+def test_the_first_trends_by_any_aggregate(spark: Any, completeness: str | None, per_group: bool, name: str) -> None:
     """The weights are those of the trends, and none that is left out is heavier than one that is shown."""
-    df = generators.frame(spark, generators.stacked(8_800, 12))
-    asked = df.pattern("PATTERN SEQ(A, B+) GROUP BY case WITHIN 6 SLIDE 3", time="t")
+    rows = generators.stacked(8_800, 12)
+    query = cet.parse("PATTERN SEQ(A, B+) GROUP BY case WITHIN 6 SLIDE 3")
     by, weigh = _WEIGHTS[name]
 
     def rank(weight: Any) -> tuple[bool, Any]:
         return weight is not None, weight or 0
 
-    def weight_of(row: Any) -> Any:
-        bound = [b.event for b in row.trend if b.variable == "B"]
-        return weigh([event.x for event in bound if event.x is not None], [event.t for event in bound])
+    def weight_of(bound: list[Any]) -> Any:
+        return weigh([event["x"] for event in bound if event["x"] is not None], [event["t"] for event in bound])
 
-    def group_of(row: Any) -> Any:
-        return (row.case, row.window) if per_group else None
-
+    if completeness is None:
+        cells = reference.trends(query.node, rows)
+    else:
+        cells = reference.complete_trends(query.node, rows, completeness)
     every: dict[Any, list[Any]] = {}
-    for row in asked.trends(columns=["id", "x", "t"]).collect():
-        every.setdefault(group_of(row), []).append(weight_of(row))
+    for ((case,), window, _), trends in cells.items():
+        weights = [weight_of([rows[index] for index, variable in trend if variable == "B"]) for trend in trends]
+        every.setdefault((case, window) if per_group else None, []).extend(weights)
     found: dict[Any, list[Any]] = {}
-    top = asked.top_trends(3, by=by, complete=False, columns=["id", "x", "t"], per_group=per_group)
-    for row in top.collect():
-        assert row[name] == pytest.approx(weight_of(row)) if row[name] is not None else weight_of(row) is None
-        found.setdefault(group_of(row), []).append(weight_of(row))
+    asked = generators.frame(spark, rows).pattern(query, time="t")
+    which = {"complete": False} if completeness is None else {"completeness": completeness}
+    for row in asked.top_trends(3, by=by, **which, columns=["id", "x", "t"], per_group=per_group).collect():
+        weight = weight_of([binding.event for binding in row.trend if binding.variable == "B"])
+        assert row[name] == pytest.approx(weight) if row[name] is not None else weight is None
+        found.setdefault((row.case, tuple(row.window)) if per_group else None, []).append(weight)
     assert set(found) == set(every)
     for group, weights in found.items():
         assert sorted(weights, key=rank) == sorted(every[group], key=rank)[-3:]
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("per_group", [True, False])
+def test_complete_trends_are_ordered_without_listing_the_others(spark: Any, per_group: bool) -> None:
+    """2^60 trends, of which one is complete."""
+    asked = prices(spark, *map(float, range(60))).pattern(RISING, time="t", type=None)
+    [row] = asked.top_trends(5, by=cet.avg(cet.event("s").price), columns=["t"], per_group=per_group).collect()
+    assert (row.avg, len(row.trend)) == (29.5, 60)
 
 
 @pytest.mark.parametrize("where", more_on_classic("A.k = B.k", "A.k = B.k AND AVG(B.x) >= 0"))
@@ -531,6 +545,18 @@ def test_so_many_of_each_group_are_drawn(spark: Any, where: str) -> None:
     assert {group: max(map(len, own)) for group, own in longest.items()} == {
         group: max(map(len, own)) for group, own in complete.items()
     }
+
+
+@pytest.mark.classic
+def test_a_not_that_no_index_answers_is_told(spark: Any) -> None:
+    df = spark.createDataFrame([], "t int, type string, x int")
+    told = "tested for each two events that meet: NOT C between A and B"
+    for query, is_tested in (
+        ("SEQ(A, NOT C, B+) WHERE A.x * 2 < B.x AND B.x < NEXT(B).x", True),
+        ("SEQ(A, NOT C, B+) WHERE B.x < NEXT(B).x", False),
+        ("SEQ(A, NOT A n, B) WHERE A.x < B.x", False),
+    ):
+        assert (told in str(df.pattern(f"PATTERN {query}", time="t").explain("complete"))) == is_tested, query
 
 
 def test_what_trends_cannot_be_ordered_by(spark: Any) -> None:

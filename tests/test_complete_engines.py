@@ -92,10 +92,10 @@ class Task(Worker):
         return plan
 
     def spec(self, plan: ListPaths, algorithm: str = "auto", memory: int | None = None, **more: Any) -> GraphSpec:
-        keys = tuple(range(len(plan.source.groups)))
-        variables = tuple(name for name, _ in plan.compiled.variables)
+        keys = tuple(range(len(plan.source.keys if plan.child.identified else plan.source.groups)))
         kernel = self._typed(plan.spec, (), event=True)
-        return GraphSpec(TrendsSpec(kernel, keys, variables, ("id",)), Extraction(algorithm, memory), **more)
+        trends = TrendsSpec(kernel, keys, plan.compiled.names, ("id",))
+        return GraphSpec(trends, Extraction(algorithm, memory), **more)
 
     def rows_in(self, plan: Any, spec: Any, batch: int, values: Any = ()) -> Iterator[pa.RecordBatch]:
         return self.batches(plan.source, plan.compiled, spec, values, batch, event=True)
@@ -143,16 +143,26 @@ class Task(Worker):
         stream = top_stream(TopSpec(spec, size, variable), self.rows_in(plan, kernel, batch, values), chunk)
         return sorted(self.listed(rows_of(stream), plan), key=lambda row: heavy_first(row[-1]))[:size]
 
-    def defined(self, completeness: str, batch: int) -> Listed:
-        plan = defined(self.request(completeness))
+    def definition(self, completeness: str, algorithm: str = "definition") -> DropContained:
+        plan = defined(self.request(completeness, algorithm))
         assert isinstance(plan, DropContained), plan
         if plan.compiled.residual:
             raise UnsupportedQuery("Spark tests finished trends")
+        return plan
+
+    def candidates(self, plan: DropContained, batch: int) -> list[tuple[Any, ...]]:
+        """The trends of which some are complete, with all keys."""
+        if isinstance(plan.child, ListPaths):
+            paths = self.spec(plan.child)
+            return rows_of(graph_stream(paths, self.rows_in(plan, paths.trends.kernel, batch), batch))
+        keys = tuple(range(len(plan.source.keys)))
+        spec = TrendsSpec(self._typed(plan.spec, (), event=True), keys, plan.compiled.names, ("id",))
+        return rows_of(trend_stream(spec, self.rows_in(plan, spec.kernel, batch)))
+
+    def defined(self, plan: DropContained, batch: int) -> Listed:
         source, compiled = plan.source, plan.compiled
         keys, sliding = len(source.keys), source.windowing.kind == SLIDING
-        variables = tuple(name for name, _ in compiled.variables)
-        spec = TrendsSpec(self._typed(plan.spec, (), event=True), tuple(range(keys)), variables, ("id",))
-        trends = rows_of(trend_stream(spec, self.rows_in(plan, spec.kernel, batch)))
+        trends = self.candidates(plan, batch)
         for_sieve = [
             (*row[:-1], pa.scalar([b["event"]["id"] for b in bindings]), pa.scalar([b["variable"] for b in bindings]),
              row[-1])
@@ -164,7 +174,8 @@ class Task(Worker):
             values = [value.as_py() for value in row[: keys + sliding]]
             return [reference._rank(v["start"] if isinstance(v, dict) else v) for v in values], -len(row[-1])
 
-        sieve = ContainmentSpec(plan.layout, tuple(range(len(source.groups))), variables, completeness, plan.memory)
+        shown, names = tuple(range(len(source.groups))), compiled.names
+        sieve = ContainmentSpec(plan.layout, shown, names, plan.completeness, plan.memory)
         stream = containment_stream(sieve, sorted_batches(sorted(for_sieve, key=place), 0, batch))
         return Counter(self.listed(rows_of(stream), plan))
 
@@ -487,7 +498,7 @@ def test_the_definition_as_a_kernel(first: int) -> None:
             expected = expected_trends(query, rows, completeness, ties)
             for batch in (2**20, 2):
                 try:
-                    found = task.defined(completeness, batch)
+                    found = task.defined(task.definition(completeness), batch)
                 except UnsupportedQuery:
                     continue
                 assert found == expected, (completeness, batch, ties, unparse(query))

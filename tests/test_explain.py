@@ -8,6 +8,7 @@ import sys
 import threading
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from html.parser import HTMLParser
@@ -17,18 +18,20 @@ from typing import Any
 import attrs
 import pytest
 
+import cetdsl as cet
 from cetdsl.analysis import Binding, Field, Schema, analyse
-from cetdsl.errors import InvalidNode
+from cetdsl.errors import InvalidNode, UnsupportedQuery
 from cetdsl.explain import Explanation, draw_automaton, explain_query
 from cetdsl.explain.automata import automaton_view, pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
 from cetdsl.explain.physical import STRATEGIES
 from cetdsl.explain.printed import printed
-from cetdsl.explain.stages import STAGES, Analysed, Plans
+from cetdsl.explain.stages import DECISIONS, STAGES, Analysed, Plans
 from cetdsl.explain.svg import svg_of
 from cetdsl.explain.text import text_of
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
+from cetdsl.frontend import session
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.indexes import TREE, index_of_edge
 from cetdsl.ir.machine import Edge
@@ -84,7 +87,7 @@ def not_asked_for() -> Any:
 
 def plans(decision: Decision) -> Plans:
     """Plans of which only the one of the aggregates may be made."""
-    return Plans(lambda: decision, *[not_asked_for] * 5)
+    return Plans(lambda: decision, *[not_asked_for] * 3, dict.fromkeys(DECISIONS, not_asked_for))
 
 
 def explained(text: str, stage: str | None, *, number: str = "decimal", trends: bool = False) -> Explanation:
@@ -377,7 +380,7 @@ def test_an_unknown_stage_names_the_known_ones() -> None:
         explained("PATTERN A", "all")
     assert str(caught.value) == (
         "no stage 'all'\n  hint: choose one of parsed, resolved, rewritten, physical, spark, trends, complete, "
-        "matches, survey, or leave it out to see the first five"
+        "complete_count, sample, top, matches, survey, or leave it out to see the first five"
     )
 
 
@@ -599,3 +602,81 @@ def test_the_tree_of_a_pattern() -> None:
     assert view.nodes[1].details == ("type Start",)
     assert text_of(attrs.evolve(view, text="")).splitlines()[:2] == ["SEQ", ":- a"]
     ET.fromstring(svg_of(view))
+
+
+_PATHS = "the number of trends and of paths that a test ends"
+_MANY = _PATHS + ", which may be exponentially many"
+
+
+@pytest.mark.parametrize(
+    ("query", "tests", "cost"),
+    [
+        ("SEQ(A+, B+) WHERE A.x < B.y AND A.y > B.x", "on the path: B.y > A.x, on the path: B.x < A.y", _MANY),
+        ("SEQ(A+, B) WHERE SUM(A.x) > 9", "of finished trends: SUM(A.x) > 9", _MANY),
+        ("SEQ(A, NOT C, B+) WHERE C.x > A.x", "on the path: NOT C with C.x > A.x", _MANY),
+        ("SEQ(A, B, C) WHERE MAX(A.x) > LENGTH", "of finished trends: MAX(A.x) > LENGTH", _PATHS),
+        ("SEQ(A, B+) WHERE A.x < B.x", "", "the number of trends"),
+        ("SEQ(A+, B+) WHERE B.x < NEXT(B).x", "", "the number of trends"),
+    ],
+)
+def test_a_search_tells_which_tests_may_end_its_paths(spark: Any, query: str, tests: str, cost: str) -> None:
+    df = spark.createDataFrame([], "t int, type string, x int, y int")
+    told = str(df.pattern(f"PATTERN {query}", time="t").explain("trends", plan="pattern"))
+    assert ", ".join(re.findall(r"(?:on the path|of finished trends): .*\S", told)) == tests
+    assert ("as far as that shows before these tests" in told) == bool(tests)
+    assert re.search(rf"^cost +grows with {cost}$", told, re.MULTILINE)
+
+
+_X = cet.event("B").x
+#: How an answer is asked for, and the stage and the arguments that explain it.
+ASKED = [
+    (lambda asked: asked.trends(3, ["t"]), "trends", {"limit": 3, "columns": ["t"]}),
+    (lambda asked: asked.trends(plan="greedy"), "trends", {"plan": "greedy"}),
+    (lambda asked: asked.complete_trends("ends", "h-cet", limit=2), "complete",
+     {"completeness": "ends", "algorithm": "h-cet", "limit": 2}),
+    (lambda asked: asked.complete_trends(columns=["x"]), "complete", {"columns": ["x"]}),
+    (lambda asked: asked.count_complete_trends("ends", number="log2"), "complete_count",
+     {"completeness": "ends", "number": "log2"}),
+    (lambda asked: asked.count_complete_trends(algorithm="joins"), "complete_count", {"algorithm": "joins"}),
+    (lambda asked: asked.sample_trends(10, 0), "sample", {}),
+    (lambda asked: asked.sample_trends(4, 0, complete=False, columns=["t"], per_group=True), "sample",
+     {"limit": 4, "complete": False, "columns": ["t"], "per_group": True}),
+    (lambda asked: asked.top_trends(10), "top", {}),
+    (lambda asked: asked.top_trends(2, cet.avg(_X), completeness="ends"), "top",
+     {"limit": 2, "by": cet.avg(_X), "completeness": "ends"}),
+    (lambda asked: asked.top_trends(2, cet.sum(_X), per_group=True), "top",
+     {"limit": 2, "by": cet.sum(_X), "per_group": True}),
+    (lambda asked: asked.matches(2, ["x"]), "matches", {"limit": 2, "columns": ["x"]}),
+]  # fmt: skip
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("where", ["B.x < NEXT(B).x", "AVG(B.x) > 1"])
+@pytest.mark.parametrize(("ask", "stage", "arguments"), ASKED)
+def test_the_plan_that_is_explained_is_the_one_that_runs(
+    spark: Any, ask: Any, stage: str, arguments: dict[str, Any], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Decision] = []
+    for name in ("plan_trends", "plan_complete", "plan_matches"):
+        plan = getattr(session, name)
+        monkeypatch.setattr(session, name, lambda *given, plan=plan: made.append(plan(*given)) or made[-1])
+    df = spark.createDataFrame([(1, "A", 1)], "t int, type string, x int")
+    if stage == "matches":
+        asked = df.pattern("PATTERN SEQ(A, B+) MATCHING STRICT", time="t")
+    else:
+        asked = df.pattern(f"PATTERN SEQ(A, B+) WHERE {where} WITHIN 10 SLIDE 5", time="t")
+
+    def refused(call: Callable[[], object]) -> str | None:
+        try:
+            call()
+        except UnsupportedQuery as error:
+            return str(error)
+        return None
+
+    explanations: list[Explanation] = []
+    reason = refused(lambda: ask(asked))
+    assert refused(lambda: explanations.append(asked.explain(stage, **arguments))) == reason
+    if reason is None:
+        ran, explained = made
+        assert explained == ran
+        assert re.search(f"^strategy +{ran.strategy}: ", explanations[0].text, re.MULTILINE)

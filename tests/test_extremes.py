@@ -10,10 +10,12 @@ import attrs
 import generators
 import pytest
 from pyspark.sql import functions as F
+from test_complete_engines import READINGS, Task, expected_trends
 from test_kernel_aggregate import NUMBERS, check_trends, compare
 from test_sweep import RETURNING
 
 import cetdsl as cet
+from cetdsl.ir.operators import ListPaths
 from cetdsl.kernels.enumerate import search
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.sweep import sweep
@@ -89,6 +91,41 @@ def test_trends_are_listed_about_it(pattern: str, names: str, monkeypatch: pytes
         cuts = (-1, 1, 3) if query.window is not None else (-1,)
         listed += check_trends(attrs.evolve(query, returning=(), group_by=()), rows, ties, cuts, seed)
     assert listed == 8
+
+
+@pytest.mark.parametrize(("pattern", "names"), PATTERNS)
+def test_complete_trends_are_those_of_it_that_no_other_contains(pattern: str, names: str) -> None:
+    """Those about one extreme event are the paths of a graph, and may be part of those about another one."""
+    by_graphs = 0
+    for seed in range(8):
+        choose = random.Random(f"{pattern} {names} {seed} complete")
+        text = query_of(choose, pattern, names, adjacent=True, windows=WINDOWS + SPANS)
+        query = attrs.evolve(cet.parse(text)._query(), returning=())
+        rows, ties = generators.stacked(99_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
+        for completeness in READINGS:
+            task = Task(query, rows, ties)
+            plan = task.definition(completeness, "auto")
+            expected = expected_trends(query, rows, completeness, ties)
+            assert task.defined(plan, (2**20, 2)[seed % 2]) == expected, (completeness, ties, text)
+            by_graphs += isinstance(plan.child, ListPaths)
+    assert by_graphs >= 2 or " OR " in pattern  # which has a pivot: all of its trends bind one b
+
+
+def test_few_of_many_trends_are_complete(spark: Any) -> None:
+    """The values fall, so that trends of the first A have the smallest B, and 15 billion trends."""
+    rows = [(t, "A" if t < 30 else "B", 100 - t % 30) for t in range(60)]
+    asked = spark.createDataFrame(rows, "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, B+) WHERE A.x < B.x", time="t"
+    )
+    lengths = Counter(len(row.trend) for row in asked.complete_trends(columns=["t"]).collect())
+    assert lengths == {30: 29}
+    assert asked.count_complete_trends().first()["count"] == 29
+    assert asked.count_trends().first()["count"] == 28 * 2**29 + 1
+    [longest] = asked.top_trends(1, by=cet.avg(cet.event("A").x), columns=["t"]).collect()
+    assert longest.trend[0].event.t == 1
+    told = str(asked.explain("complete"))
+    assert "A_largest is the last A of a trend that has its largest x" in told
+    assert "its trends, complete or not" in told
 
 
 #: The second one has a variable whose name could be that of a part, and aggregates both.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import subprocess
 import sys
 import weakref
@@ -412,6 +413,44 @@ def spec_and_batches(text: str, rows: list[dict[str, Any]], size: int) -> tuple[
     plan = plan.child if isinstance(plan, Merge) else plan
     assert isinstance(plan, Propagate)
     return plan.spec, worker.batches(plan.source, plan.compiled, plan.spec, (), size)
+
+
+#: ANDs whose sides match no trend, some trends or all trends of each other.
+ANDS = [
+    "PATTERN A+ AND B+",
+    "PATTERN SEQ(A, B+) AND SEQ(A+, B)",
+    "PATTERN B+ AND B{2,} WITHIN 6 SLIDE 2",
+    "PATTERN SEQ(A+, B) AND SEQ(A{1,}, B) WHERE [k]",
+]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("text", ANDS)
+def test_pairs_in_each_form_of_numbers(text: str, number: str) -> None:
+    returning = "RETURN COUNT(*), COUNT(B), SUM(B.x), SUM(B.y), AVG(B.x), VARIANCE(B.y), MIN(B.x), AVG(LENGTH) "
+    query = by_case(cet.parse(returning + text)._query())
+    compared = [
+        compare(query, generators.stacked(73_000 + 12 * seed, 12), (), number, (-1,), seed) for seed in range(3)
+    ]
+    assert all(compared)
+
+
+def test_the_sides_of_an_and_are_counted_in_the_form_of_the_answer() -> None:
+    """400 events: of 2^400 - 1 trends of one side, the other one matches all but 400."""
+    query = cet.parse("RETURN COUNT(*) AS n PATTERN B+ AND B{2,}")._query()
+    worker = Worker(query, rows_at(list(range(400))), ())
+    left, both = 2**400 - 1, 2**400 - 1 - 400
+    expected = left * both - both * (both + 1) // 2
+    [rounded] = worker.aggregate("log2").values()
+    assert rounded["n"] == pytest.approx(math.log2(expected), abs=1e-9)
+    [exact] = worker.aggregate("string").values()
+    assert int(exact["n"]) == expected
+    assert not Worker(query, rows_at([1]), ()).aggregate("log2")
+    aggregates, sides = (("n", COUNT),), compile_sides(worker.resolved)
+    for number, is_exact in (("string", True), ("decimal", True), ("log2", False), ("double", False)):
+        plan = kernel(AggregateRequest(worker.resolved, aggregates, number, sides))
+        assert isinstance(plan, Merge)
+        assert {one.spec.answer.exact for one in plan.walk() if isinstance(one, Propagate)} == {is_exact}
 
 
 def test_rows_of_keys_that_go_on_have_a_start_each() -> None:

@@ -25,6 +25,7 @@ from cetdsl.kernels.complete.cuts import ENTRY_BYTES, Scope, find_cuts, find_flo
 from cetdsl.kernels.complete.extract import count_refs, extract, survey
 from cetdsl.kernels.complete.graphlets import STEP_BYTES
 from cetdsl.kernels.complete.jobs import Measured, Settings, Work
+from cetdsl.kernels.complete.picks import _falling
 from cetdsl.kernels.complete.pieces import (
     Cut,
     anchors_of,
@@ -39,6 +40,7 @@ from cetdsl.kernels.graph import walk
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.edges import list_edges
+from cetdsl.kernels.graph.k_best import KBest
 from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.graph.shares import split
 from cetdsl.kernels.graph.walk import FRAME_BYTES, Trace
@@ -794,3 +796,16 @@ def test_the_number_of_anchors_is_the_cheapest_that_fits() -> None:
         assert number == min(fitting, key=lambda n: (costs[n].cost, n))
     smallest = min((1, 2, 4, 8, 11), key=lambda n: costs[n].bytes)
     assert anchors_of(graph, None, 1)[1] == smallest
+
+
+@pytest.mark.parametrize("weights", [[0, -(2**63), 5], [0, 2**63 - 1, 5], [0.0, -math.inf, math.nan]])
+def test_no_weight_is_less_than_any(weights: list[float]) -> None:
+    """Ranks of trends put those without a weight behind all others, whichever chunks they are from."""
+    block = Block(np.zeros(1, dtype=np.int64), *(np.zeros(0, dtype=kind) for kind in (np.int64, np.int16, np.int64)))
+    first, second = (
+        _falling(KBest(np.array(some), np.array(present), block), None)
+        for some, present in ((weights[:1], [False]), (weights[1:], [True, True]))
+    )
+    assert np.argsort(np.concatenate([first, second]), kind="stable").tolist()[-1] == 0
+    both = _falling(KBest(np.array(weights), np.array([False, True, True]), block), None)
+    assert np.argsort(both, kind="stable").tolist()[-1] == 0

@@ -227,11 +227,37 @@ def test_explain_says_with_whom_the_sides_of_an_and_share() -> None:
     assert right.startswith("right side of prefixed may share bursts of (B)+ with ")
     # A query has the name that its left side would have.
     assert said["apart"].startswith(
-        "left side of apart' alone: no other query with its partition columns has its Kleene pattern; "
+        "left side of apart' alone: what else has its Kleene pattern shares another one: right side of common; "
         "no other query that walks repeats events of its types; right side of"
     )
     assert said["single"].count("alone: it has no Kleene of a single variable") == 2
     assert "prefixed pairs the trends of left side of prefixed, right side of prefixed" in text
+
+
+#: Workloads, and why the first query of each shares no bursts.
+ALONE = {
+    "no other query of its pass has its Kleene pattern": ("SEQ(A, B+)", "SEQ(A, C+)"),
+    "what else has its Kleene pattern may share no bursts: q1, q2": (
+        "SEQ(A, B+)", "SEQ(A, B+) WHERE B.x < NEXT(B).x", "SEQ(A, NOT C, B+)"
+    ),
+    "what else has its Kleene pattern shares another one: q1": (
+        "SEQ(A, B+)", "SEQ(A+, B+)", "SEQ(C, A+)", "SEQ(B, A+)"
+    ),
+    "fewer than 3 queries whose windows are products of panes take less time apart": (
+        "SEQ(A, B+) WITHIN 60 SLIDE 2", "SEQ(C, B+) WITHIN 60 SLIDE 2"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reason", ALONE)
+def test_explain_says_why_a_query_shares_no_bursts(reason: str) -> None:
+    queries = {
+        f"q{number}": by_case(parse(f"RETURN COUNT(*) AS n PATTERN {text}"))
+        for number, text in enumerate(ALONE[reason])
+    }
+    worker = WorkloadWorker(queries, [])
+    text = str(explain_workload(worker.plan("log2", "dynamic"), worker.queries))
+    assert re.search(rf"^q0 +alone: {reason}(;|$)|^ +q0(, q\d)* abreast, .* and {reason};", text, re.M), text
 
 
 #: Trips of a ridesharing service, the events of the Hamlet paper's first figure.

@@ -115,6 +115,9 @@ def test_rows_come_in_order(rows: list[tuple], size: int, data: st.DataObject) -
         rows = sorted(rows, key=lambda row: (repr(row[0]), repr(row[1]), row[2] is not None, row[2] or 0))
     batches = table_of(rows, kind).to_batches(max_chunksize=size)
     with pytest.MonkeyPatch.context() as patch:
+        if (mask := data.draw(st.sampled_from([-1, 1, 0]), label="bits of hashes")) != -1:
+            hashes = order.hashes_of
+            patch.setattr(order, "hashes_of", lambda *arguments: hashes(*arguments) & mask)
         patch.setattr(order, "MERGED_PARTS", together)
         patch.setattr(order, "BATCH_ROWS", at_once)
         found = plain(list(in_order(RowOrder((0, 1), by, memory, apart), iter(batches))))
@@ -183,9 +186,9 @@ def test_a_partition_of_twenty_times_the_limit(monkeypatch: pytest.MonkeyPatch, 
 
     taken = order._sorted
 
-    def counted(row_order: RowOrder, numbers: Any, waiting: list[pa.RecordBatch]) -> Any:
+    def counted(row_order: RowOrder, waiting: list[pa.RecordBatch], *hashing: Any) -> Any:
         held.append(sum(batch.nbytes for batch in waiting))
-        return taken(row_order, numbers, waiting)
+        return taken(row_order, waiting, *hashing)
 
     monkeypatch.setattr(order.tempfile, "TemporaryFile", noted)
     monkeypatch.setattr(order, "_sorted", counted)
@@ -211,6 +214,106 @@ def test_a_partition_of_twenty_times_the_limit(monkeypatch: pytest.MonkeyPatch, 
     for name in ("k0", "t", "b0"):
         assert found.column(name).to_pylist() == expected[name].tolist()
     assert sorted(found.column("e0").to_pylist()) == list(range(len(expected)))
+
+
+def nested(kind: pa.DataType, values: list) -> pa.Array:
+    """Structs with a list of the values."""
+    fields = [pa.ListArray.from_arrays(list(range(len(values) + 1)), pa.array(values, kind)), pa.array(values, kind)]
+    return pa.StructArray.from_arrays(fields, names=["several", "one"])
+
+
+#: Days and microseconds beyond what Python has.
+FAR = [-(2**31), 2**31 - 1, 0, None]
+FAR_TIMES = [-(2**63), 2**63 - 1, 0, None]
+NO_UTF8 = pa.Array.from_buffers(pa.string(), 4, pa.array([b"\xff", b"", None, b"\xfe\xff"]).buffers())
+KEYS = {
+    "text": pa.array(["a", "", None, "a" * 30]),
+    "text that is no UTF-8": NO_UTF8,
+    "large text": pa.array(["a", "", None, "b"], pa.large_string()),
+    "bytes": pa.array([b"a", b"", None, b"\0"]),
+    "whole numbers": pa.array([1, None, 0, -(2**63)]),
+    "small numbers": pa.array([1, None, 0, -1], pa.int8()),
+    "truth values": pa.array([True, None, False, None]),
+    "doubles": pa.array([0.0, math.nan, None, 1.0]),
+    "decimals": pa.array(
+        [decimal.Decimal(10**30), decimal.Decimal(-1), None, decimal.Decimal(0)], pa.decimal128(38, 2)
+    ),
+    "dates": pa.array(FAR, pa.int32()).view(pa.date32()),
+    "times": pa.array(FAR_TIMES).view(pa.timestamp("us", tz="UTC")),
+    "intervals": pa.array(FAR_TIMES).view(pa.duration("us")),
+    "nothing": pa.nulls(4),
+    "structs": nested(pa.int64(), [1, None, 0, 2]),
+    "structs of doubles": nested(pa.float64(), [0.0, None, math.nan, 1.0]),
+    "structs of dates": nested(pa.int32(), FAR).cast(
+        pa.struct([("several", pa.list_(pa.date32())), ("one", pa.date32())])
+    ),
+    "structs of times": nested(pa.int64(), FAR_TIMES).cast(
+        pa.struct([("several", pa.list_(pa.timestamp("us"))), ("one", pa.timestamp("us", tz="UTC"))])
+    ),
+    "structs of texts that are no UTF-8": pa.StructArray.from_arrays([NO_UTF8], names=["one"]),
+    "lists of texts that are no UTF-8": pa.ListArray.from_arrays([0, 2, 2, 3, 4], NO_UTF8),
+}
+
+
+@pytest.mark.parametrize("first", KEYS)
+@pytest.mark.parametrize("second", [None, "text", "structs of dates"])
+@pytest.mark.parametrize("memory", [1 << 62, 300])
+def test_keys_of_every_type(first: str, second: str | None, memory: int) -> None:
+    """Rows of one key stand together, also where they come from many parts."""
+    chance = np.random.default_rng(8)
+    columns = [KEYS[name] for name in (first, second) if name]
+    chosen = chance.integers(0, 4, (len(columns), 200))
+    keys = [column.take(pa.array(rows)) for column, rows in zip(columns, chosen)]
+    names = [f"k{place}" for place in range(len(keys))]
+    table = pa.table([*keys, pa.array(chance.integers(0, 99, 200)), pa.array(np.arange(200))], names=[*names, "t", "v"])
+    by = RowOrder(tuple(range(len(keys))), (OrderKey(len(keys)),), memory)
+    found = pa.Table.from_batches(in_order(by, table.to_batches(max_chunksize=7)))
+    rows = found.column("v").to_numpy()
+    assert sorted(rows) == list(range(200))
+    # Equal values are one key, and so are NULL ones.
+    kinds = [[column.is_valid().to_pylist()[k] and (k, name) for k in range(4)] for column, name in zip(columns, names)]
+    key_of = [tuple(kind[chosen[place][row]] for place, kind in enumerate(kinds)) for row in rows]
+    begins = [key for key, before in zip(key_of, [None, *key_of]) if key != before]
+    assert len(begins) == len(set(begins))
+    times = found.column("t").to_pylist()
+    assert all(one <= other for one, other, k, m in zip(times, times[1:], key_of, key_of[1:]) if k == m)
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_memory_does_not_grow_with_the_keys(monkeypatch: pytest.MonkeyPatch, is_text: bool) -> None:
+    """With as many keys as rows, no more is held than the limit says, a few times over."""
+    parts, rows, memory, held = 40, 500, 200_000, []
+    monkeypatch.setattr(order, "MERGED_PARTS", 4)
+
+    def batches() -> Any:
+        for part in range(parts):
+            keys = np.random.default_rng(part).permutation(rows) + part * rows
+            key = pa.array([f"{key:0400}" for key in keys]) if is_text else pa.array(keys)
+            payload = pa.array([b"" if is_text else bytes(400)] * rows)
+            yield pa.record_batch([key, pa.array(keys), payload], names=["k0", "t", "e0"])
+
+    count, before = 0, pa.total_allocated_bytes()
+    for batch in in_order(RowOrder((0,), (OrderKey(1),), memory), batches()):
+        held.append(pa.total_allocated_bytes() - before)
+        count += batch.num_rows
+    assert count == parts * rows
+    assert max(held) < 10 * memory
+
+
+def test_an_array_holds_less_than_2_gib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are sorted in parts where they are too many for one array, whatever may be held."""
+    monkeypatch.setattr(order, "MOST_TOGETHER", 1_000)
+    sizes, taken = [], order._sorted
+
+    def counted(row_order: RowOrder, waiting: list[pa.RecordBatch], *hashing: Any) -> Any:
+        sizes.append(sum(batch.nbytes for batch in waiting))
+        return taken(row_order, waiting, *hashing)
+
+    monkeypatch.setattr(order, "_sorted", counted)
+    batch = pa.record_batch([pa.array([f"{key:0100}" for key in range(5)]), pa.array(range(5))], names=["k0", "t"])
+    found = pa.Table.from_batches(in_order(RowOrder((0,), (OrderKey(1),)), [batch] * 20))
+    assert found.num_rows == 100
+    assert max(sizes) < 2_000
 
 
 def test_disk_grows_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:

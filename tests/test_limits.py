@@ -72,7 +72,7 @@ SHAPES: dict[str, tuple[str, str]] = {
     "orders": ("SEQ(X, (A AND B AND C AND D AND E AND F))", ""),
     "orders in a row": (row(["(A AND B AND C AND D AND E AND F)"] * 250), "more than 4096 states"),
     "orders of many": (f"SEQ(X, ({' AND '.join(MANY)}))", "too many orders"),
-    "both sides repeated": ("SEQ(A, B{1,1500}) AND SEQ(A, B{1,1500})", ""),
+    "both sides repeated": ("SEQ(A, B{1,1500}) AND SEQ(A, B{1,1500})", "whose sides share a variable"),
     "NOT in each gap": (row(["A", *(f"NOT {v}, {v}x?" for v in MANY[:30]), "B"]), ""),
     "NOTs before optional parts": (row(["A", *(f"NOT {v}, A?" for v in MANY[:20] * 30)]), "too many ways through"),
     "alternatives of NOTs": (

@@ -48,6 +48,30 @@ def test_trends_against_the_reference(judge: Judge, window: str) -> None:
     judge.judge(asked_in(window))
 
 
+@pytest.mark.classic
+@pytest.mark.parametrize("window", [WINDOWS[0], WINDOWS[2]])
+def test_so_many_trends_are_some_of_all(judge: Judge, window: str) -> None:
+    for text in asked_in(window)[:4]:
+        found = Counter()
+        for row in judge.df.pattern(text, time="t").trends(limit=40, columns=["id"]).collect():
+            trend = tuple((binding.event.id, binding.variable) for binding in row.trend)
+            found[row.case, row.window.start if window else None, trend] += 1
+        expected = judge.expected(text)
+        assert found.total() == min(40, expected.total()) > 0, text
+        assert found <= expected, text
+
+
+@pytest.mark.classic
+def test_a_limit_of_trends_of_any_length_enters_no_dead_ends(spark: Any) -> None:
+    """No set of 30 events makes a trend; where trends are short, a few are found without all pairs."""
+    rows = [(t, "AB"[t % 2], t) for t in range(60)]
+    df = spark.createDataFrame(rows, "t int, type string, x int")
+    asked = df.pattern("PATTERN SEQ(A+ a, B b) WHERE a.x * b.x < 0", time="t")
+    assert asked.trends(limit=5).collect() == []
+    short = df.pattern("PATTERN SEQ(A a, B b, A) WHERE a.x * b.x > 0", time="t")
+    assert len(short.trends(limit=5).collect()) == 5
+
+
 @pytest.mark.parametrize("window", more_on_classic(WINDOWS[0], WINDOWS[2]))
 def test_the_kernel_carries_counts_along(judge: Judge, window: str) -> None:
     start, parts, asked = F.col("window.start") if window else F.lit(None).cast("int"), [], {}

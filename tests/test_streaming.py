@@ -589,7 +589,7 @@ def test_state_of_other_computed_groups_is_refused(spark: Any, tmp_path: Path, k
 
 
 @pytest.mark.classic
-@pytest.mark.parametrize("written", ["a lambda", "a function of Python", "both"])
+@pytest.mark.parametrize("written", ["a lambda", "a function of Python", "both", "a constant timestamp"])
 def test_the_same_column_goes_on(spark: Any, tmp_path: Path, kept: str, written: str) -> None:
     """Spark numbers the parameters of lambdas by process, and writes addresses into the arguments of functions."""
     live = Live(spark, tmp_path, [[at(1, 2, "B")], [at(2, 3, "B")]])
@@ -597,6 +597,8 @@ def test_the_same_column_goes_on(spark: Any, tmp_path: Path, kept: str, written:
     def condition() -> Any:
         if written == "a lambda":
             return F.exists(F.array("case", "id"), lambda one: one >= 2)
+        if written == "a constant timestamp":
+            return F.col("t") > F.lit(datetime.datetime(2000, 1, 1))
         given = F.array("case", "id") if written != "both" else F.transform(F.array("case", "id"), lambda one: one + 1)
         return F.udf(lambda found: max(found) >= 2, "boolean")(given)
 
@@ -608,6 +610,25 @@ def test_the_same_column_goes_on(spark: Any, tmp_path: Path, kept: str, written:
     live.run(asked())
     live.arrive()
     assert [int(row["count"]) for row in live.run(asked())] == [3]
+
+
+@pytest.mark.classic
+def test_a_constant_timestamp_is_of_the_zone_of_the_system(
+    spark: Any, tmp_path: Path, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A datetime without a zone is another instant in another zone, and Spark writes the same text for both."""
+    live = Live(spark, tmp_path, [[at(1, 2, "B")], [at(2, 3, "B")]])
+
+    def asked() -> DataFrame:
+        some = cet.event("B", F.col("t") > F.lit(datetime.datetime(2000, 1, 1)))
+        return live.events.pattern(cet.kleene(some).within("20 seconds", "20 seconds"), time="t").count_trends()
+
+    live.arrive(1)
+    live.run(asked())
+    live.arrive()
+    monkeypatch.setattr("time.tzname", ("HST", "HDT"))
+    with pytest.raises(errors.OtherState, match="kept for another query"), errors.recovering():
+        live.run(asked())
 
 
 @pytest.mark.classic

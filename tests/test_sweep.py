@@ -7,10 +7,10 @@ from typing import Any
 
 import generators
 import pytest
-from test_kernel_aggregate import NUMBERS, compare
+from test_kernel_aggregate import NUMBERS, Worker, compare
 
 import cetdsl as cet
-from cetdsl.kernels.aggregate import stream
+from cetdsl.kernels.aggregate import evaluate, stream
 from cetdsl.kernels.aggregate import sweep as kernel_sweep
 from cetdsl.planning.strategies.sweep import sweep
 
@@ -64,6 +64,8 @@ def test_sweeps_count_as_the_reference(pattern: str, names: str, monkeypatch: py
     compared = 0
     for seed in range(24):
         monkeypatch.setattr(stream, "FEW", (0, 0, 4)[seed % 3])
+        for evaluator in (evaluate, kernel_sweep):
+            monkeypatch.setattr(evaluator, "most_pivots", lambda _, most=(2**17, 1, 9)[seed % 3]: most)
         monkeypatch.setattr(kernel_sweep, "_SEARCHED", (2048, 0, 1)[seed // 3 % 3])
         choose = random.Random(f"{pattern} {seed}")
         text = query_of(choose, pattern, names)
@@ -72,6 +74,47 @@ def test_sweeps_count_as_the_reference(pattern: str, names: str, monkeypatch: py
         cuts = (-1, 1, 3) if query.window is not None else (-1,)
         compared += compare(query, rows, ties, NUMBERS[seed % 4], cuts, seed, sweep)
     assert compared >= 10
+
+
+#: Neighbours that are compared, with a NOT or another comparison between them, so that no index answers both.
+NEIGHBOURS = [
+    ("SEQ(A a, NOT C n, B b)", "a.x < b.x"),
+    ("SEQ(A a, NOT C n, B b)", "a.x != b.y"),
+    ("SEQ(A+ a, NOT C n, B b)", "a.x >= NEXT(b).x"),
+    ("SEQ(A a, NOT (C n OR B m), B+ b, C* c)", "a.y <= NEXT(b).y AND n.x > 0"),
+    ("SEQ(C* c, A a, NOT C n, B b, NOT C m)", "a.x > b.x AND a.x <= b.x + 2"),
+    ("SEQ(NOT C m, A+ a, B b)", "NEXT(b).x > a.x AND NEXT(b).x <= a.x + 2"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "predicates"), NEIGHBOURS)
+def test_neighbours_that_no_index_answers_are_swept(
+    pattern: str, predicates: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+    for seed in range(12):
+        monkeypatch.setattr(stream, "FEW", (0, 0, 4)[seed % 3])
+        choose = random.Random(f"{pattern} {predicates} {seed}")
+        window = choose.choice(["", " WITHIN 4", " WITHIN 6 SLIDE 2", " WITHIN 3 SLIDE 3"])
+        returning = RETURNING.format(v="a", w="b")
+        query = cet.parse(f"{returning}PATTERN {pattern} WHERE {predicates} GROUP BY case{window}")._query()
+        rows, ties = generators.stacked(71_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
+        cuts = (-1, 1, 3) if query.window is not None else (-1,)
+        compared += compare(query, rows, ties, NUMBERS[seed % 4], cuts, seed, sweep)
+    assert compared >= 5
+
+
+def test_what_an_index_answers_is_not_swept(spark: Any) -> None:
+    df = spark.createDataFrame([], "t int, type string, x int, y int")
+    for query, swept in (
+        ("SEQ(A a, NOT C, B b) WHERE a.x < b.x", True),
+        ("SEQ(A a, B b) WHERE a.x < b.x AND b.x < a.x + 5", True),
+        ("SEQ(A a, NOT C, B b) WHERE a.x = b.x", False),
+        ("SEQ(A a, NOT A, B b) WHERE a.x < b.x", False),
+        ("SEQ(A a, B b) WHERE a.x < b.x", False),
+    ):
+        told = str(df.pattern(f"PATTERN {query}", time="t").explain("physical"))
+        assert ("strategy  sweep" in told) == swept, query
 
 
 @pytest.mark.parametrize("impossible", ["COUNT(A) < 1", "LENGTH < 2", "COUNT(B) = 3 AND LENGTH = 3"])
@@ -83,3 +126,26 @@ def test_what_no_trend_fulfils_is_answered_by_nothing(spark: Any, pattern: str, 
     assert df.pattern(text, time="t").count_trends().collect() == []
     both = {"nothing": f"RETURN COUNT(*) AS n {text}", "something": "RETURN COUNT(*) AS m PATTERN B+"}
     assert [row.query for row in df.patterns(both, time="t").aggregate().collect()] == ["something"]
+
+
+def test_pivots_of_windows_that_overlap_are_held_for_few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many windows hold an event, it is a subslice of those alone that are evaluated together."""
+    query = cet.parse("RETURN COUNT(*) PATTERN SEQ(A+ a, B+ b) WHERE a.x < b.x GROUP BY case WITHIN 9 SLIDE 1")._query()
+    held, subslices_of = list[int](), kernel_sweep.subslices_of
+
+    def measured(*arguments: Any) -> Any:
+        subslices = subslices_of(*arguments)
+        held.append(len(subslices.pivot))
+        return subslices
+
+    monkeypatch.setattr(stream, "FEW", 0)
+    monkeypatch.setattr(kernel_sweep, "subslices_of", measured)
+    worker = Worker(query, generators.stacked(500, 60), ())
+    answers = []
+    for most in (2**17, 40):
+        monkeypatch.setattr(kernel_sweep, "most_pivots", lambda _, most=most: most)
+        held.clear()
+        answers.append(worker.aggregate("string", 2**17, 2**17, strategy=sweep))
+        assert max(held) <= most
+    assert answers[0] == answers[1] != {}
+    assert sum(held) > 200

@@ -7,6 +7,7 @@ import pickle
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -405,3 +406,22 @@ def test_query_of() -> None:
 def test_calls_keep_their_names() -> None:
     assert fn.countDistinct(B.x).node == Call("countDistinct", (Attribute("B", "x"),))
     assert (~B.flag).node == Unary("not", Attribute("B", "flag"))
+
+
+@pytest.mark.parametrize("number", [np.int64(3), np.uint8(3), np.array(3)])
+def test_whole_numbers_of_numpy_are_numbers(number: Any) -> None:
+    assert seq("A").within(number, slide=number).node == seq("A").within(3, slide=3).node
+    assert repeat("A", number, number).node == repeat("A", 3, 3).node
+    assert event("A")[number].x.node == event("A")[3].x.node
+    assert parse("PATTERN A{:n,} WITHIN :n", n=number).node == parse("PATTERN A{3,} WITHIN 3").node
+
+
+@pytest.mark.parametrize("value", [True, np.True_, np.float64(3), 3.0, "3", None])
+def test_what_is_no_whole_number_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidNode, match="is not a number of repetitions"):
+        repeat("A", value)
+    if not isinstance(value, str):
+        with pytest.raises(WindowError, match="is not a length of time"):
+            seq("A").within(value)
+        with pytest.raises(InvalidNode, match="neither a column nor a number"):
+            event("A")[value]

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 import threading
 import time
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyparsing
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -390,12 +392,40 @@ def test_parameters_are_numbers_of_repetitions() -> None:
         ("PATTERN A WITHIN :w minutes", {"w": 5}, ParseError, "cannot read 'minutes'(.|\n)*with its unit"),
         ("PATTERN A{:k}", {"k": 2.0}, ParseError, r":k: 2.0 is no number of repetitions\n.*\n {20}\^{2}"),
         ("PATTERN A{:k}", {"k": True}, ParseError, "no number of repetitions"),
+        ("PATTERN A{:k}", {"k": -1}, ParseError, "-1 is no number of repetitions(.|\n)*hint: .*whole number from 0 on"),
+        ("PATTERN A WHERE A.x > :k", {"k": np.uint64(2**63)}, InvalidNode, "BIGINT\n  hint: up to 38 digits fit"),
+        ("PATTERN A WHERE A.x > :k", {"k": [1]}, InvalidNode, "hint: pass a single constant"),
         ("PATTERN A{:k,:m}", {"k": 3, "m": 2}, ParseError, "cannot repeat 3 to 2 times"),
     ],
 )
 def test_parameters_that_do_not_fit(text: str, values: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         cet.parse(text, **values)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("RETURN SUM(a[i].x * a[j].x) PATTERN A+ a[]", r"a\[i\] and a\[j\]"),
+        ("PATTERN A+ a[] WHERE a[i].x < a[j+1].x", r"a\[i\] and a\[j\]"),
+        ("PATTERN A+ a[] WHERE a[k-1].x = 1 OR a[n].x > 3", r"a\[k\] and a\[n\]"),
+        ("PATTERN SEQ(A+ a[], B+ b[]) WHERE a[i].x < b[j].x AND a[j].x < 3 AND b[i].x < b[i+1].x", None),
+        ("RETURN SUM(a[i].x) PATTERN A+ a[] WHERE a[].x < a[i+1].x", None),
+    ],
+)
+def test_a_predicate_has_one_index_of_a_variable(text: str, message: str | None) -> None:
+    if message is None:
+        assert parse(text) == parse(re.sub(r"(\w)\[\w?\]\.", r"\1.", text))
+    else:
+        with pytest.raises(ParseError, match=message):
+            parse(text)
+
+
+def test_any_number_of_repetitions_is_read() -> None:
+    query = parse("PATTERN A{5,999999999999}")
+    assert parse(unparse(query)) == query
+    with pytest.raises(ParseError, match="a number of 5000 digits is too long"):
+        parse("PATTERN A{" + "9" * 5000 + "}")
 
 
 def test_parameters_of_several_queries() -> None:
@@ -416,6 +446,16 @@ def test_deep_nesting_is_an_error_of_ours_or_parses() -> None:
     assert parse("PATTERN " + "(" * 20 + "A" + ")" * 20 + " WHERE " + "(" * 20 + "A.x > 1" + ")" * 20).pattern == A
     with pytest.raises(ParseError, match="nested too deeply"):
         parse("PATTERN " + "(" * 5000 + "A" + ")" * 5000)
+
+
+def test_an_innermost_bracket_is_shown() -> None:
+    inside = "(" * 3000 + "A.x" + ")" * 3000
+    with pytest.raises(ParseError, match="nested too deeply: 3,000 brackets stand inside each other") as caught:
+        parse(f"PATTERN A WHERE {inside}")
+    assert caught.value.span == (3015, 3016)
+    line, carets = str(caught.value).splitlines()[1:3]
+    assert line == f"  line 1: ...{'(' * 101}A.x{')' * 96}..."
+    assert line[carets.index("^") :].startswith("(A.x")
 
 
 def test_threads_share_the_grammar() -> None:
@@ -495,8 +535,13 @@ NOT cannot stand directly inside OR
     "PATTERN A WITHIN 10 fortnights": """\
 'fortnights' is not a unit of time
   line 1: PATTERN A WITHIN 10 fortnights
-                           ^^
+                              ^^^^^^^^^^
   hint: write '10 minutes', '1 day', '90 s', or a whole number of ticks for an integer time column""",
+    "PATTERN A WITHIN 1 hour SLIDE 10 minuts": """\
+'minuts' is not a unit of time
+  line 1: PATTERN A WITHIN 1 hour SLIDE 10 minuts
+                                           ^^^^^^
+  hint: did you mean 'minutes'?""",
     "PATTERN A WITHIN ten minutes": """\
 WITHIN needs a length of time: found 'ten'
   line 1: PATTERN A WITHIN ten minutes
@@ -515,8 +560,38 @@ comparisons cannot be chained
     "PATTERN SEQ(A a, B a)": """\
 the variable 'a' stands for two different events
   line 1: PATTERN SEQ(A a, B a)
-          ^^^^^^^
-  hint: give each its own name: event('a1', type='A'), event('a2', type='A')""",
+                             ^
+  hint: give each its own name, such as 'a1' and 'a2'""",
+    "PATTERN A a OR SEQ(EVENT(B, a = 1), B a) WHERE a.x > 1": """\
+the variable 'a' stands for two different events
+  line 1: PATTERN A a OR SEQ(EVENT(B, a = 1), B a) WHERE a.x > 1
+                                                ^
+  hint: give each its own name, such as 'a1' and 'a2'""",
+    "PATTERN SEQ(A `a b`, B `a b`)": """\
+the variable 'a b' stands for two different events
+  line 1: PATTERN SEQ(A `a b`, B `a b`)
+                                 ^^^^^
+  hint: give each its own name, such as 'a b1' and 'a b2'""",
+    "PATTERN A+ a[] WHERE a[i].x < a[j].x": """\
+a[i] and a[j] would be any two events of a, and a predicate compares neighbours
+  line 1: PATTERN A+ a[] WHERE a[i].x < a[j].x
+                                        ^
+  hint: write a[i] and a[i+1] for each two neighbours, or FIRST(a), LAST(a) or a[0] for one of them""",
+    "PATTERN SEQ(A, ``)": """\
+a name is empty
+  line 1: PATTERN SEQ(A, ``)
+                         ^^
+  hint: write the name of a column or of an event in the backquotes""",
+    "PATTERN SEQ(`` a, B) WHERE a.`` > 3": """\
+a name is empty
+  line 1: PATTERN SEQ(`` a, B) WHERE a.`` > 3
+                                       ^^
+  hint: write the name of a column or of an event in the backquotes""",
+    "PATTERN SEQ(`` a, B) WITHIN": """\
+WITHIN needs a length of time: the text ends
+  line 1: PATTERN SEQ(`` a, B) WITHIN
+                                     ^
+  hint: write 10 minutes, 1 day, 90 s, or a number of ticks""",
     "PATTERN A{3,2}": """\
 cannot repeat 3 to 2 times
   line 1: PATTERN A{3,2}

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import reduce
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from modes import more_on_classic
 
 import cetdsl as cet
 from cetdsl.analysis import Field, Schema, analyse
 from cetdsl.errors import CetdslError, InvalidNode, ParseError, QueryTypeError, UnsupportedQuery, WindowError
 from cetdsl.frontend.sase import parse, parse_queries
-from cetdsl.pattern.expressions import DEEPEST, Binary, Expr, Literal, conjunction, conjuncts, joined, operands
+from cetdsl.pattern import expressions
+from cetdsl.pattern.expressions import (
+    DEEPEST,
+    Attribute,
+    Binary,
+    Expr,
+    Literal,
+    Unary,
+    conjunction,
+    conjuncts,
+    depth_over,
+    joined,
+    operands,
+)
 from cetdsl.pattern.nodes import events as events_of
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse
@@ -64,6 +80,33 @@ def test_long_chains_are_balanced(op: str) -> None:
 def test_short_chains_are_joined_from_the_left(op: str) -> None:
     parts: list[Expr] = [A[f"x{n}"].node for n in range(12)]
     assert joined(op, parts) == reduce(lambda left, right: Binary(op, left, right), parts)
+
+
+@pytest.mark.parametrize("op", JOIN)
+def test_a_long_chain_is_built_in_time_with_its_length(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+
+    def counting(children: Iterable[Any]) -> int:
+        nonlocal made
+        made += 1
+        return depth_over(children)
+
+    monkeypatch.setattr(expressions, "depth_over", counting)
+    parts = [Attribute("a", f"x{n}") for n in range(2048)]
+    whole = reduce(lambda left, right: joined(op, (left, right)), parts)
+    assert operands(whole, op) == parts
+    assert whole.depth == 12
+    assert made < 2048 * 24
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=60))
+def test_chains_of_deep_parts_are_shallow(depths: list[int]) -> None:
+    parts = [reduce(lambda term, _: Unary("-", term), range(depth - 1), Attribute("a", "x")) for depth in depths]
+    whole = reduce(lambda left, right: joined("+", (left, right)), parts)
+    assert operands(whole, "+") == parts
+    assert joined("+", parts) == whole
+    # Short ones are as they are written, and others have one level more than the best tree at most.
+    assert whole.depth <= max(16, math.ceil(math.log2(sum(2 ** (depth - 1) for depth in depths))) + 2)
 
 
 def test_a_conjunction_keeps_its_parts_and_its_form() -> None:

@@ -465,6 +465,13 @@ def test_wrong_arguments(figure_4: Any) -> None:
     many = figure_4.patterns(queries, time="t")
     with pytest.raises(InvalidNode, match="no number form 'int'"):
         many.aggregate(number="int")
+    for asked, message in (
+        ("physical", r"as a whole, without the stage 'physical'(.|\n)*explain\('physical'\)"),
+        ("int", "no number form"),
+    ):
+        for of in ("aggregates", "trends"):
+            with pytest.raises(InvalidNode, match=message):
+                many.explain(asked, of=of)
     for arguments, message in (
         ({"limit": 1}, "limit= is about trends"),
         ({"columns": ["t"]}, "columns= is about trends"),

@@ -12,6 +12,7 @@ from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify, me
 from cetdsl.analysis.lengths import lengths_of
 from cetdsl.analysis.types import category
 from cetdsl.errors import (
+    RENAME_KEY,
     CetdslError,
     QueryTypeError,
     ResolutionError,
@@ -300,7 +301,7 @@ def name_errors(query: Query) -> Errors:
     if sliding and "window" in groups:
         yield ResolutionError(
             "the group column 'window' clashes with the window column of the answer",
-            hint="rename the column of the DataFrame",
+            hint=RENAME_KEY,
         )
     counts = Counter(item.output_name.lower() for item in query.returning)
     for name in dict.fromkeys(item.output_name for item in query.returning):
@@ -313,7 +314,8 @@ def name_errors(query: Query) -> Errors:
         if folded in groups or (sliding and folded == "window"):
             what = "a group column" if folded in groups else "the window column of the answer"
             yield ResolutionError(
-                f"the returned column {name!r} clashes with {what}", hint="name it with AS: COUNT(*) AS trends"
+                f"the returned column {name!r} clashes with {what}",
+                hint="name it COUNT(*) AS trends in a text, count_trends('trends') or aggregate(trends=...) in Python",
             )
 
 
@@ -459,9 +461,14 @@ def collated(what: str, type_: str, name: str = "") -> UnsupportedQuery:
     """The error for a value, of a column if that has a ``name``, whose texts kernels would compare by bytes."""
     if category(type_) == "string":
         column = repr(name or "text")
+        text, remark = f"F.lower({column})", ", without F.lower where case counts"
+        if "collate utf8_binary" in type_.lower():
+            text, remark = column, ""
+        if type_.lower().endswith("_rtrim"):
+            text = f"F.rtrim({text})"
         hint = (
             f"give the column Spark's default collation first: df.withColumn({column}, "
-            f"F.collate(F.lower({column}), 'UTF8_BINARY')), without F.lower where case counts"
+            f"F.collate({text}, 'UTF8_BINARY')){remark}"
         )
     else:
         hint = "give the texts inside Spark's default collation first, as by CAST"

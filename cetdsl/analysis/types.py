@@ -37,6 +37,8 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 #: Types without an order, wherever they stand in another; fields of a struct may be called like them.
 _UNORDERED = re.compile(r"(?:^|[<:,])(?:map<|geometry\(|geography\(|(?:variant|interval)(?=$|[>,]))")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+#: The texts that Spark reads as dates and timestamps: a date or the beginning of one, a time of the day, or both.
+_TIME = re.compile(r"[+-]?([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?|T?[0-9]{1,2}:.*", re.DOTALL)
 
 _STRING_FUNCTIONS = ("lower", "upper", "concat_ws", "trim", "ltrim", "rtrim", "initcap")
 _BOOLEAN_FUNCTIONS = (
@@ -264,6 +266,7 @@ class TypeCheck:
             return
         literal = [isinstance(side, Literal) for side in (left, right)]
         if set(kinds) == {"string", "instant"} and literal[kinds.index("string")]:
+            self._check_time(*(left, right) if kinds[0] == "string" else (right, left))
             return
         message = f"cannot compare {quote(left)} ({types[0]}) with {quote(right)} ({types[1]})"
         if set(kinds) == {"string", "number"} and any(literal):
@@ -277,6 +280,13 @@ class TypeCheck:
         else:
             of_length = "interval" in kinds and "number" in kinds
             self._wrong(message, LENGTHS_HINT if of_length else "cast one of the columns before asking")
+
+    def _check_time(self, text: Expr, other: Expr) -> None:
+        """Note an error if a constant text, which is compared with a time, is none."""
+        assert isinstance(text, Literal)
+        if not may_be_time(text.value):
+            hint = "write it as '2024-02-29' or '2024-02-29 12:30:00'"
+            self._wrong(f"{quote(text)} is no time, and is compared with {quote(other)}, which is one", hint)
 
     def _arithmetic(self, expr: Binary) -> str | None:
         types = self.infer(expr.left), self.infer(expr.right)
@@ -323,6 +333,25 @@ class TypeCheck:
         if expr.name in _SAME_AS_ARGUMENTS and len(set(types)) == 1:
             return types[0]
         return None
+
+
+def may_be_time(text: str) -> bool:
+    """Whether Spark may read a text as a date or a timestamp; how the time of a day is written is not looked at.
+
+    Examples
+    --------
+    >>> [may_be_time(text) for text in ("2024-02-29 12:30", "2024", "12:30", "2024-02-30", "29.2.2024", "yesterday")]
+    [True, True, True, False, False, False]
+    """
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        return False
+    year, month, day = (int(part or 1) for part in found.groups())
+    try:
+        datetime.date(2000 + year % 400, month, day)  # the calendar repeats itself after so many years
+    except ValueError:
+        return False
+    return True
 
 
 def literal_type(value: object) -> str | None:

@@ -7,14 +7,14 @@ import os
 import re
 import warnings
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import SparkContext
-from pyspark.errors import ParseException, PySparkException
+from pyspark.errors import ParseException, PySparkException, UnsupportedOperationException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
@@ -24,6 +24,7 @@ from cetdsl.analysis.functions import CASTS
 from cetdsl.errors import (
     SHARES,
     CetdslError,
+    EngineError,
     InvalidNode,
     ParseError,
     QueryTypeError,
@@ -54,6 +55,8 @@ def as_session(spark: object) -> SparkSession:
     ------
     InvalidNode
         If it is something else.
+    EngineError
+        If it is stopped.
     """
     kinds = {(kind.__module__.split(".")[0], kind.__name__) for kind in type(spark).__mro__}
     if ("pyspark", "SparkSession") not in kinds:  # Connect's is no class of classic Spark
@@ -61,24 +64,45 @@ def as_session(spark: object) -> SparkSession:
             f"a session of Spark is expected, not {shown(spark)}",
             hint="hand over spark, as in spark = SparkSession.builder.getOrCreate()",
         )
+    _refuse_stopped(spark)  # type: ignore[arg-type]
     return spark  # type: ignore[return-value]
 
 
+def _refuse_stopped(session: SparkSession) -> None:
+    """Raises if a session is stopped; what PySpark says of one would be an assertion without a word, at some places."""
+    context = context_of(session)
+    # A stopped context has lost its hold on the JVM, which knows when it was started.
+    stopped = getattr(session, "is_stopped", False) if context is None else not hasattr(context, "startTime")
+    if stopped:
+        raise EngineError(
+            "the Spark session is stopped, and with it all of its DataFrames",
+            hint="begin with spark = SparkSession.builder.getOrCreate(), read the events again, and bind the query",
+        )
+
+
+def alive(df: DataFrame) -> DataFrame:
+    """Returns a DataFrame as it is; raises EngineError if its session is stopped."""
+    _refuse_stopped(df.sparkSession)
+    return df
+
+
 def as_dataframe(events: object) -> DataFrame:
-    """Returns events as a DataFrame of Spark; those of pandas, or of pandas on Spark, are converted.
+    """Returns events as a DataFrame of Spark; those of pandas, or of pandas on Spark, are converted with their index.
 
     Raises
     ------
     InvalidNode
-        If they are neither, or those of pandas and there is no active session.
+        If they are neither, or those of pandas and there is no active session, or Spark cannot take them.
+    EngineError
+        If their session is stopped.
     """
     if isinstance(events, DataFrame):
-        return events
+        return alive(events)
     kind, packages = type(events).__name__, type(events).__module__
     if kind == "DataFrame" and packages.startswith("pyspark.pandas."):
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*index_col")  # it has no time and no key, so it may go
-            converted: DataFrame = events.to_spark()  # type: ignore[attr-defined]
+            warnings.filterwarnings("ignore", message=".*index_col")  # one without names may go
+            converted: DataFrame = events.to_spark(index_col=_index_names(events) or None)  # type: ignore[attr-defined]
         return converted
     if kind != "DataFrame" or not packages.startswith("pandas."):
         raise InvalidNode(
@@ -91,7 +115,19 @@ def as_dataframe(events: object) -> DataFrame:
             "events are a DataFrame of pandas, and there is no active Spark session that could take it",
             hint="begin with spark = SparkSession.builder.getOrCreate()",
         )
-    return session.createDataFrame(events)
+    names = _index_names(events)
+    try:
+        return session.createDataFrame(events.reset_index(names) if names else events)  # type: ignore[attr-defined]
+    except PySparkException as error:
+        raise InvalidNode(
+            f"Spark cannot take these events of pandas: {reason_of(error)}",
+            hint="give each column one type; where there are no rows: spark.createDataFrame([], 't int, type string')",
+        ) from error
+
+
+def _index_names(events: Any) -> list[str]:
+    """Returns the names in an index of pandas that are no columns; the index that rows have by themselves has none."""
+    return [name for name in events.index.names if name is not None and name not in events.columns]
 
 
 def refuse_streaming(df: DataFrame, asked: str, instead: str = "") -> None:
@@ -259,7 +295,8 @@ def bytes_of(df: DataFrame, columns: Sequence[str]) -> int | None:
 def arrow_type(kind: DataType) -> pa.DataType:
     """Returns the Arrow type in which Spark expects a column from a Python worker."""
     # Newer versions want to know of which zone timestamps are; whole numbers in UTC they are in any case.
-    return to_arrow_type(kind, timezone="UTC") if _ASKS_ZONE else to_arrow_type(kind)
+    convert = partial(to_arrow_type, timezone="UTC") if _ASKS_ZONE else to_arrow_type
+    return convert(kind, error_on_duplicated_field_names_in_struct=True)
 
 
 def noted_type(field: StructField) -> str | None:
@@ -276,6 +313,13 @@ def refuse_unsendable(schema: StructType) -> None:
     for field in schema.fields:
         try:
             arrow_type(field.dataType)
+        except UnsupportedOperationException:
+            raise QueryTypeError(
+                f"a struct in {field.dataType.simpleString()} has two fields of one name, and Spark cannot exchange "
+                "such values with Python workers",
+                hint="cast the column to a struct whose fields have names of their own before asking, or do not show "
+                "it: columns=[...]",
+            ) from None
         except (PySparkException, ValueError):  # Arrow raises the latter for array(), an array of nothing
             raise QueryTypeError(
                 f"Spark cannot exchange values of type {field.dataType.simpleString()} with Python workers",

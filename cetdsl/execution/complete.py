@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from cetdsl.errors import recovering
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.trends import Shown, refuse_duplicates, trend_field, trends_spec
+from cetdsl.execution.trends import Shown, trend_field, trends_spec
 from cetdsl.ir.extraction import USUAL
 from cetdsl.ir.operators import (
     BuildGraph,
@@ -29,14 +29,14 @@ from cetdsl.pattern.expressions import Length, variables
 @runs(BuildGraph)
 def build_graph(df: DataFrame, plan: BuildGraph) -> Rows:
     """Gives the events of the graph, which the stage above builds."""
-    refuse_duplicates(plan.columns or ())
     return execute(df, plan.child)
 
 
 def _told(rows: Rows, plan: OverGraph, limit: int | None = None, fields: tuple[str, ...] | None = None) -> GraphSpec:
     """Returns what the kernel must know to get trends out of the graph; ``fields`` of events are the user's columns."""
-    graph, shown = plan.child, Shown.of(plan.source)
-    trends = trends_spec(plan, shown.keys, rows.spec, (graph.columns or ()) if fields is None else fields, limit)
+    graph = plan.child
+    names = (graph.columns or ()) if fields is None else fields
+    trends = trends_spec(plan, plan.keys, rows.spec, (*names, "id") if graph.identified else names, limit)
     return GraphSpec(trends, graph.extraction or USUAL, rows.shares)
 
 
@@ -44,8 +44,9 @@ def _schema(
     rows: Rows, plan: OverGraph, *more: T.StructField, named: bool = False, fields: tuple[str, ...] | None = None
 ) -> T.StructType:
     """Returns keys and window, under internal names or the user's, further columns, and the trend."""
-    shown, columns = Shown.of(plan.source), plan.child.columns or ()
-    trend = trend_field(rows.frame, columns, columns if fields is None else fields)
+    shown, columns = Shown(plan.keys, bool(plan.source.window)), plan.child.columns or ()
+    names = columns if fields is None else fields
+    trend = trend_field(rows.frame, columns, names, identified=plan.child.identified)
     return T.StructType([*shown.places(rows.frame, named=named), *more, trend])
 
 

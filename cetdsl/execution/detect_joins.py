@@ -16,7 +16,7 @@ from cetdsl.execution.joins import place_events
 from cetdsl.execution.meetings import Meetings, all_of, bindings_in_time, compared, instant
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
-from cetdsl.execution.trends import Shown, refuse_duplicates
+from cetdsl.execution.trends import Shown
 from cetdsl.execution.vertices import place_names
 from cetdsl.ir.branches import Between, Branch, branches_of
 from cetdsl.ir.machine import Pair
@@ -35,7 +35,6 @@ def join_events(df: DataFrame, plan: JoinEvents) -> Rows:
 
     The rounds of a repetition without an upper bound are executed when it is called.
     """
-    refuse_duplicates(plan.columns)
     frame = EventFrame(df, plan.source, plan.compiled)
     events = place_events(frame, plan.columns)
     by = place_names(plan.source)

@@ -10,10 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.errors import ResolutionError
+from cetdsl.errors import RENAME_KEY, ResolutionError
 from cetdsl.execution.compat import own_errors
 from cetdsl.execution.joins import JoinedGraph
-from cetdsl.execution.trends import refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, separable_transitions, value_names
 from cetdsl.ir.operators import ShowGraph
 from cetdsl.pattern.text import quote
@@ -40,7 +39,6 @@ class EventGraph:
     """
 
     def __init__(self, df: DataFrame, plan: ShowGraph, shown: Callable[[ShowGraph], str] | None = None) -> None:
-        refuse_duplicates(plan.columns)
         self._shown = shown
         self._parts = JoinedGraph(df, plan) if plan.joined else KernelGraph(df, plan)
         self._plan = plan
@@ -202,7 +200,7 @@ class EventGraph:
         if clashing:
             raise ResolutionError(
                 f"the key column {clashing[0]!r} clashes with the {clashing[0].lower()} column of the graph",
-                hint="rename the column of the DataFrame",
+                hint=RENAME_KEY,
             )
         return answer.toDF(*shown, *own)
 

@@ -15,7 +15,7 @@ from cetdsl.execution.expressions import union
 from cetdsl.execution.joins import JoinedGraph, join
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
-from cetdsl.execution.trends import Shown, refuse_duplicates
+from cetdsl.execution.trends import Shown
 from cetdsl.execution.vertices import KernelGraph, place_names
 from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.operators import JoinPaths, Operator, ShowGraph
@@ -53,7 +53,6 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     these where many events may follow one, share by share of a key; and it lists the edges of a query with NOT, key by
     key.
     """
-    refuse_duplicates(plan.columns)
     walk = (_along_edges if plan.spec.query.edges_by_kernel else _in_steps)(df, plan)
     with kept(walk.held):
         found = _complete_paths(walk, plan.limit)

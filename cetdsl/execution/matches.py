@@ -19,7 +19,7 @@ from cetdsl.execution.expressions import to_column
 from cetdsl.execution.match_rows import match_rows, sorting_of_rows
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame, Terms
-from cetdsl.execution.trends import Shown, refuse_duplicates
+from cetdsl.execution.trends import Shown
 from cetdsl.ir.matches import ALONE, ANY_INSTANT, OTHER_INSTANT, Demand, Option
 from cetdsl.ir.operators import FindMatches, Operator
 from cetdsl.ir.rows import COUNT, LIST, NOWHERE, SKIPS, SUM, Arrows
@@ -58,7 +58,6 @@ _BEFORE = Bound((), False, 0)
 @runs(FindMatches)
 def find_matches(df: DataFrame, plan: FindMatches) -> Rows:
     """Gives keys, window, and each match as a trend, under the user's column names."""
-    refuse_duplicates(plan.columns)
     frame = EventFrame(df, plan.source, plan.compiled)
     return Rows(_Matches(frame, plan).answer(), frame)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection
 from hashlib import sha256
 from itertools import count
@@ -29,6 +30,8 @@ _ORIGIN = re.compile(
     r",Origin\((?:None,){7}(?:None|Some\(\[Ljava\.lang\.StackTraceElement;@[0-9a-f]+\)),"
     r"(?:None|Some\(\(.*?:[0-9]+\)\)),None\)"
 )
+#: A constant timestamp in the text of a column, on the clock of the zone of the system that the driver runs on.
+_INSTANT = re.compile(r"\b[0-9]{4,}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+\b")
 _BYTES = re.compile(r"\[B@[0-9a-f]+\b")
 #: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of
 #: events that are equal in all else, as the sides of an AND may be, Spark takes them for one, and never closes the
@@ -40,7 +43,8 @@ def stable_text(text: str, columns: Collection[str]) -> str:
     """Returns a text with Spark columns, without what differs between two columns that mean the same.
 
     Spark numbers the parameters of lambda functions by process. In the arguments of a user-defined function in Python
-    it writes where each part was made: the line of the program, and the address of an object in the JVM.
+    it writes where each part was made: the line of the program, and the address of an object in the JVM. Of a constant
+    timestamp it writes what a clock shows, so that the zone of that clock is added.
 
     Raises
     ------
@@ -63,6 +67,8 @@ def stable_text(text: str, columns: Collection[str]) -> str:
             "apart, so a checkpoint could not be either",
             hint="compute it as a column of the DataFrame first, and name that column",
         )
+    if _INSTANT.search(text):
+        text += f" in {'/'.join(time.tzname)}"
     text = _ORIGIN.sub("", text)
     listed = _PARAMETERS.findall(text) if any(mark in text for mark in _LAMBDAS) else []
     names = [name for found in listed for part in found for name in re.findall(r"\w+", part)]

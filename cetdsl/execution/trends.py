@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import attrs
@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
-from cetdsl.errors import ResolutionError, UnsupportedQuery
 from cetdsl.execution.aggregate import count_type
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, to_column
@@ -39,6 +38,7 @@ from cetdsl.ir.operators import (
     TopOfEach,
     TopTrends,
 )
+from cetdsl.ir.schema import refuse_clashing_keys
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import ContainmentSpec, DetectSpec, FirstSpec, TrendsSpec
 from cetdsl.ir.windowing import SPAN
@@ -86,7 +86,6 @@ class Shown:
 
     def narrow(self, rows: DataFrame, frame: EventFrame, columns: tuple[str, ...], *more: str) -> DataFrame:
         """Returns rows whose events have columns of internal names, with the columns of an answer in their order."""
-        refuse_duplicates(columns)
 
         def narrowed(binding: Column) -> Column:
             event = binding.getField("event")
@@ -111,31 +110,9 @@ def trend_field(
     return StructField("trend", ArrayType(StructType(binding)))
 
 
-def refuse_clashing_keys(keys: Sequence[str], own: Sequence[str]) -> None:
-    """Raises where a key column has the name of one of an answer's ``own`` columns; Spark minds no case of letters."""
-    for name in keys:
-        if name.lower() in own:
-            raise ResolutionError(
-                f"the key column {name!r} clashes with the {name.lower()} column of the answer",
-                hint="rename the column of the DataFrame",
-            )
-
-
-def refuse_duplicates(names: tuple[str, ...]) -> None:
-    """Raises where an event would show two columns of one name."""
-    folded = [name.lower() for name in names]
-    twice = sorted({name for name in names if folded.count(name.lower()) > 1})
-    if twice:
-        raise UnsupportedQuery(
-            f"an event cannot show two columns of the name {twice[0]!r}",
-            hint="choose the columns to show with trends(columns=[...]), or rename them",
-        )
-
-
 @runs(ListTrends, DetectTrends, ChooseTrends)
 def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
     """Gives rows of keys, window and trend straight from the kernel."""
-    refuse_duplicates(plan.columns)
     rows = execute(df, plan.child)
     frame, shown = rows.frame, Shown(plan.keys, bool(plan.source.window))
     fields = plan.columns if plan.named else tuple(map(frame.own_name, plan.columns))
@@ -509,11 +486,6 @@ def _with_extent(frame: EventFrame, rows: DataFrame) -> DataFrame:
 @runs(JoinSides)
 def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
     """Gives pairs of trends, of two sides of a top-level AND, with their bindings merged in order of time."""
-    if not plan.distinct:
-        raise UnsupportedQuery(
-            "trends() cannot list the pairs of an AND whose sides share a variable",
-            hint="give the two sides different variable names, or count the pairs with count_trends()",
-        )
     source, span = plan.source, plan.source.windowing.kind == SPAN
     left, right = execute(df, plan.left), execute(df, plan.right).data
     one, other = (_with_extent(left.frame, rows) if span else rows for rows in (left.data, right))

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from cetdsl.execution.compat import noted_type, own_errors
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.trends import refuse_clashing_keys, refuse_duplicates, trend_field
+from cetdsl.execution.trends import trend_field
 from cetdsl.ir.operators import DetectTogether, ListTogether, MeasureInstances, Operator
 from cetdsl.ir.slots import WORK, InstancesSpec
 from cetdsl.pattern.text import in_backquotes
@@ -66,8 +66,6 @@ class TrendsOfAll:
 
 def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> TrendsOfAll:
     """Returns the matches of a workload, lazily; ``order`` names the queries in the order of the answer."""
-    refuse_duplicates(plan.columns)
-    refuse_clashing_keys(plan.keys, ("query", *(["window"] if plan.sliding else []), "trend"))
     with own_errors():
         passes, listed = [], dict[str, ListedRows]()
         for one, together in zip(plan.passes, plan.together, strict=True):

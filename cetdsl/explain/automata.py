@@ -11,8 +11,8 @@ from cetdsl.explain.svg import automaton_svg
 from cetdsl.explain.view import FINAL, NOWHERE, STATE, PlanView, ViewEdge, ViewNode
 from cetdsl.pattern.automaton import Automaton, Transition, build_automaton
 from cetdsl.pattern.expressions import Expr
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within, transform
-from cetdsl.pattern.text import quote, quote_name
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
+from cetdsl.pattern.text import quote, quote_name, short_pattern
 
 #: Says the conditions of a transition, one per line.
 Conditions = Callable[[Transition], Iterable[str]]
@@ -84,22 +84,6 @@ def draw_automaton(pattern: Pattern, adjacent_predicates: Iterable[Expr] = ()) -
     '<svg'
     """
     return automaton_svg(automaton_view(build_automaton(pattern), adjacent_predicates, short_pattern(pattern)))
-
-
-def short_pattern(pattern: Pattern) -> str:
-    """The text of a pattern with nothing of its events but their variables.
-
-    Examples
-    --------
-    >>> from cetdsl.pattern.expressions import Literal
-    >>> short_pattern(Seq((Event("a", "Start"), Repeat(Event("b", None, Literal(True))))))
-    'SEQ(a, b+)'
-    """
-
-    def change(node: Pattern) -> Pattern:
-        return attrs.evolve(node, type=node.variable, condition=None) if isinstance(node, Event) else node
-
-    return quote(transform(pattern, change))
 
 
 def pattern_view(pattern: Pattern, title: str, text: str = "") -> PlanView:

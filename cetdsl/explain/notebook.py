@@ -10,7 +10,7 @@ from cetdsl.analysis.classify import adjacent_pair
 from cetdsl.analysis.lengths import unlimited
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import CetdslError
-from cetdsl.explain.automata import automaton_view, short_pattern
+from cetdsl.explain.automata import automaton_view
 from cetdsl.explain.html import fragment_of
 from cetdsl.explain.physical import plan_automata
 from cetdsl.explain.stages import events_facts
@@ -22,7 +22,7 @@ from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.nodes import Pattern, events
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import Query
-from cetdsl.pattern.text import unparse, unparse_pattern
+from cetdsl.pattern.text import short_pattern, unparse, unparse_pattern
 
 #: Of so many queries of a workload the texts are shown, and of so many the automata.
 _LISTED, _DRAWN = 50, 6

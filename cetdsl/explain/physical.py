@@ -9,16 +9,15 @@ import attrs
 
 from cetdsl.errors import counted
 from cetdsl.execution.stopwatch import Taken
-from cetdsl.explain.automata import automaton_view, short_pattern
+from cetdsl.explain.automata import automaton_view
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import INDEXES, index_of_edge
-from cetdsl.ir.machine import LISTED, Machine, Pair
+from cetdsl.ir.machine import Machine
 from cetdsl.ir.operators import Operator, Step
-from cetdsl.ir.operators.words import bound, compared, pair_of_list, pair_of_rows
+from cetdsl.ir.operators.words import compared, pair_of_rows, pair_text
 from cetdsl.pattern.automaton import Transition, build_automaton
-from cetdsl.pattern.expressions import Role
-from cetdsl.pattern.text import quote_name
+from cetdsl.pattern.text import quote_name, short_pattern
 from cetdsl.planning.planner import Decision
 
 STRATEGIES = {
@@ -36,7 +35,7 @@ STRATEGIES = {
     "anchors": "partial trends between anchors are found once, and joined along the anchors",
     "joins": "the paths of one large graph, extended by one event per round of joins",
     "match": "finds one match after the other, as MATCH_RECOGNIZE does",
-    "definition": "lists all trends, and drops those that another one contains",
+    "definition": "lists trends, and of complete ones drops those that another one contains",
 }
 #: What operators say of themselves, in the order in which it is shown; what has another name comes last.
 _FACTS = ("trends", "algorithm", "optimizer", "memory", "cost", "numbers", "windows", "time buckets", "panes")
@@ -139,7 +138,7 @@ def plan_automata(plan: Operator) -> tuple[PlanView, ...]:
                 continue  # a lone event says nothing that its name has not said
             view = automaton_view(inner, title=short_pattern(node), conditions=partial(conditions, negation.machine))
             near = f", of which the nearest tells, {'ahead' if negation.looks_ahead else 'back'}" if sight else ""
-            facts = tuple(("forbids", f"a match with {_pair_text(compiled, pair)}{near}") for pair in forbids)
+            facts = tuple(("forbids", f"a match with {pair_text(compiled, pair)}{near}") for pair in forbids)
             views.setdefault(attrs.evolve(view, facts=facts))
     return tuple(views)
 
@@ -158,20 +157,10 @@ def _transition_conditions(compiled: Compiled, indexed: bool, machine: Machine, 
     return lines
 
 
-def _pair_text(compiled: Compiled, pair: Pair) -> str:
-    if pair.op == LISTED:
-        in_order = pair if pair.left >= 0 else pair.turned
-        earlier, later = compiled.name_of(in_order.left_variable), compiled.name_of(in_order.right_variable)
-        return f"{pair_of_list(compiled.lists[in_order.left].predicate, earlier, later)} [LIST]"
-    left = bound(compiled.codes[pair.left].expr, compiled.name_of(pair.left_variable), Role.EACH)
-    right = bound(compiled.codes[pair.right].expr, compiled.name_of(pair.right_variable), Role.EACH)
-    return f"{left} {pair.op} {right}"
-
-
 def _pair_facts(side: Operator) -> Iterable[tuple[str, str]]:
     compiled = side.compiled
     for pair in compiled.pairs:
         pivot = side.spec.query.pivot
         fixed = pivot in (pair.left_variable, pair.right_variable)
         how = f" (fixed: the event bound to {compiled.name_of(pivot)})" if fixed else ""
-        yield "all pairs", _pair_text(compiled, pair) + how
+        yield "all pairs", pair_text(compiled, pair) + how

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 #: In the order in which a query passes them.
 STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
-#: What is shown only when it is asked for: the plans of trends, of complete trends and of matches, and a survey, which
-#: runs a job.
-ON_REQUEST = ("trends", "complete", "matches", "survey")
+#: The plans that are shown only when they are asked for: of complete trends, of their number, of samples, of the
+#: heaviest trends, and of matches.
+DECISIONS = ("complete", "complete_count", "sample", "top", "matches")
+#: All that is shown only when it is asked for: also the plan of trends, and a survey, which runs a job.
+ON_REQUEST = ("trends", *DECISIONS, "survey")
 
 
 @attrs.frozen(repr=False)
@@ -115,18 +117,17 @@ class Analysed:
 class Plans:
     """Makes the plans of a query, each only for the stage that shows it.
 
-    They are the decision on its ``aggregates``, the ``dataframe`` of its answer, the decisions on its ``complete``
-    trends and on its ``matches``, the views of how its ``trends`` are listed, and the numbers of a ``survey``.
-    Spark jobs run for a survey. They may also run where a plan is made out of the events: by a sample of them, by
-    counting those of each group, or by joins.
+    They are the decision on its ``aggregates``, the ``dataframe`` of its answer, the views of how its ``trends`` are
+    listed, the numbers of a ``survey``, and the other ``decisions`` by the stage that shows each, one of
+    :data:`DECISIONS`. Spark jobs run for a survey. They may also run where a plan is made out of the events: by a
+    sample of them, by counting those of each group, or by joins.
     """
 
     aggregates: Callable[[], Decision]
     dataframe: Callable[[], DataFrame]
     trends: Callable[[], tuple[PlanView, ...]]
-    complete: Callable[[], Decision]
-    matches: Callable[[], Decision]
     survey: Callable[[], Mapping[str, Any]]
+    decisions: Mapping[str, Callable[[], Decision]]
 
 
 @attrs.frozen
@@ -153,11 +154,13 @@ def explain_query(stage: str | None, analysed: Analysed, plans: Plans, measured:
         "physical": physical,
         "spark": lambda: (spark_view(clock.timed("spark", plans.dataframe)),),
         "trends": plans.trends,
-        "complete": lambda: physical_views(plans.complete()),
-        "matches": lambda: physical_views(plans.matches()),
         "survey": lambda: (survey_view(plans.survey()),),
     }
-    return Explanation(tuple((name, clock.shown(name, makers[name]())) for name in stages_of(stage)))
+
+    def views_of(stage: str) -> tuple[PlanView, ...]:
+        return physical_views(plans.decisions[stage]()) if stage in DECISIONS else makers[stage]()
+
+    return Explanation(tuple((name, clock.shown(name, views_of(name))) for name in stages_of(stage)))
 
 
 _Made = TypeVar("_Made")

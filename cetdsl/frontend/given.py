@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
+
+from pyspark.sql import DataFrame
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import InvalidNode, check_choice, is_one_of, names_of, shown
+from cetdsl.errors import (
+    InvalidNode,
+    UnknownAttribute,
+    check_choice,
+    is_one_of,
+    names_of,
+    nearest,
+    shown,
+    whole_number,
+)
+from cetdsl.frontend.patterns import QueryTerm
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.emission import FINAL
 
 _ALL_TRENDS = "leave it out to get all trends"
+
+
+def refuse_attribute(bound: object, name: str) -> NoReturn:
+    """Raises for an attribute that a bound query, or a workload, does not have."""
+    if name.startswith("_"):  # copying, pickling and notebooks ask by such names
+        raise AttributeError(f"{type(bound).__name__!r} object has no attribute {name!r}")
+    if hasattr(QueryTerm, name):
+        hint = f"write .{name}(...) on the query, before it is bound"
+    elif hasattr(DataFrame, name):
+        hint = f"ask for an answer, which is a DataFrame: .trends().{name}"
+    else:
+        public = [each for each in dir(type(bound)) if not each.startswith("_")]
+        hint = nearest(name, public, f"it has {', '.join(public)}")
+    raise UnknownAttribute(f"a query that is bound to events has no attribute {name!r}", hint=hint)
 
 
 def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tuple[str, ...]:
@@ -44,9 +71,12 @@ def check_emit(emit: str, what: str, early: str) -> None:
 
 def whole(name: str, number: int | None) -> int | None:
     """Refuse values that are no number of trends."""
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
+    if number is None:
+        return None
+    given = whole_number(number)
+    if given is None or given < 0:
         raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}", hint=_ALL_TRENDS)
-    return None if number is None else _below_limit(name, number)
+    return _below_limit(name, given)
 
 
 def positive(name: str, number: int) -> int:
@@ -56,9 +86,10 @@ def positive(name: str, number: int) -> int:
 
 def at_least_one(name: str, number: object, what: str, hint: str | None = None) -> int:
     """Refuse values that are no number of something, or less than 1."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+    given = whole_number(number)
+    if given is None or given < 1:
         raise InvalidNode(f"{name} must be a number of {what}, at least 1, not {shown(number)}", hint=hint)
-    return number
+    return given
 
 
 def _below_limit(name: str, number: int) -> int:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
-from cetdsl.errors import InvalidNode
+from cetdsl.errors import InvalidNode, whole_number
 
 _UNITS = {unit: 1024**power for power, unit in enumerate(["", "k", "m", "g", "t", "p"])}
 _AMOUNT = re.compile(r"\s*(\d+)\s*([kmgtp]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)
@@ -25,10 +23,10 @@ def parse_memory(amount: str | int) -> int:
     hint = "write '512m', '1g', '64k', or a whole number of bytes"
     if isinstance(amount, str) and (match := _AMOUNT.fullmatch(amount)):
         number, unit = match.groups()
-        size: int = int(number) * _UNITS[unit.lower()]
-    elif isinstance(amount, (int, np.integer)) and not isinstance(amount, bool):
-        size = int(amount)
+        size: int | None = int(number) * _UNITS[unit.lower()]
     else:
+        size = whole_number(amount)
+    if size is None:
         raise InvalidNode(f"{amount!r} is not an amount of memory", hint=hint)
     if size <= 0:
         raise InvalidNode(f"an amount of memory must be positive, not {amount!r}", hint=hint)

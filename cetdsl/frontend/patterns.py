@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
-from cetdsl.errors import AmbiguousTruth, InvalidNode, WindowError, shown
+from cetdsl.errors import AmbiguousTruth, InvalidNode, UnknownAttribute, WindowError, nearest, shown, whole_number
 from cetdsl.explain.notebook import pattern_fragment, query_fragment
 from cetdsl.frontend import sase
-from cetdsl.frontend.terms import Occurrence, Term, is_spark_column, is_special, to_expr
+from cetdsl.frontend.terms import Occurrence, Term, is_constant, is_spark_column, is_special, to_expr
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -45,6 +45,16 @@ class _Askable:
 
     def _query(self) -> Query:
         raise NotImplementedError
+
+    if not TYPE_CHECKING:  # or type checkers would take any name for one of a query
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # Copying, pickling and notebooks ask by such names, also for the slot while it is not filled.
+            if name.startswith("_") or name == "node":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            public = [each for each in dir(type(self)) if not each.startswith("_")]
+            bound = f"it may be one of a bound query: df.pattern(query, time=...).{name}"
+            raise UnknownAttribute(f"a query has no attribute {name!r}", hint=nearest(name, public, bound))
 
     def where(self, *predicates: object) -> QueryTerm:
         """Adds predicates that every trend must satisfy, to those that the query has already.
@@ -550,10 +560,11 @@ class EventVariable(PatternTerm):
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, str):
             return Term(Attribute(self._event.variable, key))
-        if isinstance(key, int) and not isinstance(key, bool):
+        index = whole_number(key)
+        if index is not None:
             # Refused here already, where the index stands, not only where a column is named.
-            Attribute(self._event.variable, "*", Role.NTH, key)
-            return Occurrence(self._event.variable, Role.NTH, key)
+            Attribute(self._event.variable, "*", Role.NTH, index)
+            return Occurrence(self._event.variable, Role.NTH, index)
         raise InvalidNode(
             f"{shown(key)} is neither a column nor a number",
             hint="write B['price'] for a column, B[2].price for one of the third event",
@@ -788,7 +799,9 @@ def _constant(name: str, value: object) -> Literal:
     try:
         expr = to_expr(value)
     except InvalidNode as error:
-        raise InvalidNode(f"the parameter :{name}: {error.message}", hint="pass a single constant") from None
+        # A constant that is only out of range has a hint of its own; that for other values is about terms in Python.
+        hint = error.hint if is_constant(value) else "pass a single constant"
+        raise InvalidNode(f"the parameter :{name}: {error.message}", hint=hint) from None
     if not isinstance(expr, Literal):
         raise InvalidNode(
             f"the parameter :{name} is a term, {shown(value)}", hint="write terms in the text, and pass constants"
@@ -976,10 +989,16 @@ def repeat(pattern: object, at_least: int, at_most: int | None = None) -> Patter
     >>> repeat("B", 2, 3), repeat("B", 2), repeat("B", 2, 2)
     (B{2,3}, B{2,}, B{2})
     """
-    for bound in (at_least, *([] if at_most is None else [at_most])):
-        if not isinstance(bound, int) or isinstance(bound, bool):
-            raise InvalidNode(f"{shown(bound)} is not a number of repetitions", hint="write repeat(B, 2, 3)")
-    return PatternTerm(Repeat(pattern_of(pattern), at_least, at_most))
+    least, most = _bound(at_least), None if at_most is None else _bound(at_most)
+    return PatternTerm(Repeat(pattern_of(pattern), least, most))
+
+
+def _bound(value: object) -> int:
+    """Returns a bound of a repetition; raises InvalidNode for a value that is no whole number."""
+    bound = whole_number(value)
+    if bound is None:
+        raise InvalidNode(f"{shown(value)} is not a number of repetitions", hint="write repeat(B, 2, 3)")
+    return bound
 
 
 def absent(pattern: object) -> PatternTerm:

@@ -6,16 +6,25 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import current_timestamp
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
-from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, check_choice, is_one_of, shown
+from cetdsl.errors import (
+    InvalidNode,
+    ResolutionError,
+    UnsupportedQuery,
+    check_choice,
+    is_one_of,
+    shown,
+    whole_number,
+)
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import (
+    alive,
     as_dataframe,
     bytes_of,
     function_names,
@@ -43,7 +52,15 @@ from cetdsl.explain.stages import Analysed, Measured, Plans
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
-from cetdsl.frontend.given import check_count_name, check_emit, check_number, positive, shown_columns, whole
+from cetdsl.frontend.given import (
+    check_count_name,
+    check_emit,
+    check_number,
+    positive,
+    refuse_attribute,
+    shown_columns,
+    whole,
+)
 from cetdsl.frontend.keeping import asked_state
 from cetdsl.frontend.layouts import given_layout
 from cetdsl.frontend.patterns import QueryTerm, query_of
@@ -87,10 +104,22 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 COUNT = Aggregate("count")
+#: So many trends are drawn, or are the heaviest, where ``explain`` is not told how many.
+_EXPLAINED = 10
 #: Names of answers that are refused for streams, for the messages of errors.
 _SURVEY, _MEASURED = "a survey", "what a run of it has measured"
 #: The advice, in an error, for a stream that is asked for trends of all windows together.
 _OF_EACH = "write per_group=True for those of each window, or "
+
+
+@attrs.frozen
+class _Which:
+    """Which trends are drawn or compared: complete ones or all, of each group or of all together."""
+
+    complete: bool
+    completeness: str
+    columns: tuple[str, ...]
+    per_group: bool
 
 
 class PatternFrame:
@@ -106,7 +135,7 @@ class PatternFrame:
     """
 
     def __init__(self, df: DataFrame, query: Query, binding: Binding) -> None:
-        self._df = df
+        self._events = df
         self._asked = query
         # The groups that the query computes are columns of the DataFrame by now.
         self._query = query.over_columns()
@@ -122,6 +151,16 @@ class PatternFrame:
     def query(self) -> Query:
         """The query as an immutable node."""
         return self._asked
+
+    if not TYPE_CHECKING:  # or type checkers would take any name for one of a bound query
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse_attribute(self, name)
+
+    @property
+    def _df(self) -> DataFrame:
+        """The events, of a session that still runs."""
+        return alive(self._events)
 
     @cached_property
     def _rewritten(self) -> ResolvedQuery:
@@ -446,7 +485,6 @@ class PatternFrame:
         shape = self._layout(layout, times, columns)
         detection = self._detection(plan, statistics, adaptation, algorithm)
         check_emit(emit, "trends", EAGER)
-        refuse_limited(self._df, limit)
         if emit == EAGER and self._df.isStreaming:
             return lay_out(self._just_ended(limit, shape.needed, detection), shape)
         return lay_out(run(self._df, self._decide_trends(limit, shape.needed, detection).plan), shape)
@@ -563,6 +601,7 @@ class PatternFrame:
     def _decide_trends(
         self, limit: int | None, columns: tuple[str, ...], detection: Detection, emit: str = FINAL
     ) -> Decision:
+        refuse_limited(self._df, limit)
         return plan_trends(attrs.evolve(self._rewritten, emit=emit), columns, whole("limit", limit), detection)
 
     def adaptation(
@@ -741,9 +780,14 @@ class PatternFrame:
         """
         shape = self._layout(layout, times, columns)
         extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
+        return lay_out(run(self._df, self._decide_complete(completeness, extraction, shape.needed, limit).plan), shape)
+
+    def _decide_complete(
+        self, completeness: str, extraction: Extraction, columns: tuple[str, ...], limit: int | None
+    ) -> Decision:
         refuse_limited(self._df, limit)
-        request = self._complete(completeness, extraction, shape.needed, whole("limit", limit))
-        return lay_out(run(self._df, plan_complete(self._with_room(request)).plan), shape)
+        request = self._complete(completeness, extraction, columns, whole("limit", limit))
+        return plan_complete(self._with_room(request))
 
     def count_complete_trends(
         self,
@@ -797,8 +841,11 @@ class PatternFrame:
         >>> rising.count_complete_trends("ends", algorithm="joins").first()["count"]
         Decimal('2')
         """
-        check_number(number)
         check_count_name(name)
+        return run(self._df, self._decide_complete_count(completeness, name, number, algorithm, emit).plan)
+
+    def _decide_complete_count(self, completeness: str, name: str, number: str, algorithm: str, emit: str) -> Decision:
+        check_number(number)
         check_emit(emit, "counts", UPDATE)
         road = given_road(algorithm)
         time = self._rewritten_returning(Returned(COUNT, name)).time.name
@@ -806,7 +853,7 @@ class PatternFrame:
         if number != "string":  # which promises more digits than joins have
             counted = self._with_room(counted)
         counted = attrs.evolve(counted, resolved=attrs.evolve(counted.resolved, emit=emit))
-        return run(self._df, plan_complete(CountRequest(counted, name, number)).plan)
+        return plan_complete(CountRequest(counted, name, number))
 
     def sample_trends(
         self,
@@ -872,17 +919,20 @@ class PatternFrame:
         >>> rising.sample_trends(5, seed=1).count()
         5
         """
-        if not _truth("per_group", per_group, "True gives k of each group"):
-            refuse_streaming(self._df, "a sample of all of its trends", _OF_EACH)
         size, shape = positive("n", n), self._layout(layout, times, columns)
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise InvalidNode(f"seed must be a whole number, not {seed!r}")
-        chosen = random.randrange(2**63) if seed is None else seed % 2**63
-        road = given_road(algorithm)
-        request = self._complete(completeness, road, shape.needed, complete=complete)
-        if not per_group:  # joins draw from the trends of all groups together
+        given = random.randrange(2**63) if seed is None else whole_number(seed)
+        if given is None:
+            raise InvalidNode(f"seed must be a whole number, not {shown(seed)}", hint="write seed=1, or leave it out")
+        which = _Which(complete, completeness, shape.needed, per_group)
+        return lay_out(run(self._df, self._decide_sample(size, given % 2**63, which, algorithm).plan), shape)
+
+    def _decide_sample(self, size: int, seed: int, which: _Which, algorithm: str) -> Decision:
+        if not _truth("per_group", which.per_group, "True gives k of each group"):
+            refuse_streaming(self._df, "a sample of all of its trends", _OF_EACH)
+        request = self._complete(which.completeness, given_road(algorithm), which.columns, complete=which.complete)
+        if not which.per_group:  # joins draw from the trends of all groups together
             request = self._with_room(request)
-        return lay_out(run(self._df, plan_complete(SampleRequest(request, size, chosen, per_group)).plan), shape)
+        return plan_complete(SampleRequest(request, size, seed, which.per_group))
 
     def top_trends(
         self,
@@ -908,8 +958,9 @@ class PatternFrame:
         by : Term
             The weight that trends are ordered by: ``cet.length()`` (the default) or an aggregate of the events of each
             trend, as ``cet.count(B)``, ``cet.sum(B.x)``, ``cet.avg(B.x)`` or ``cet.max(B.ts)``. A trend whose aggregate
-            is NULL comes last, one whose aggregate is NaN first. All trends are listed for other weights than length,
-            count and sum, as these alone add up along a path.
+            is NULL comes last, one whose aggregate is NaN first. All complete trends (or all trends, with
+            ``complete=False``) are listed for other weights than length, count and sum, as these alone add up along a
+            path.
         complete : bool
             Whether to compare the complete trends; False compares all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}
@@ -978,12 +1029,17 @@ class PatternFrame:
         +----+---+---+---+
         <BLANKLINE>
         """
-        if not _truth("per_group", per_group, "True gives k of each group"):
+        size, shape = positive("k", k), self._layout(layout, times, columns)
+        which = _Which(complete, completeness, shape.needed, per_group)
+        return lay_out(run(self._df, self._decide_top(size, by, which).plan), shape)
+
+    def _decide_top(self, size: int, by: Term | None, which: _Which) -> Decision:
+        if not _truth("per_group", which.per_group, "True gives k of each group"):
             refuse_streaming(self._df, "the heaviest of all of its trends", _OF_EACH)
-        size, shape, weight = positive("k", k), self._layout(layout, times, columns), self._weight(by)
-        request = self._complete(completeness, columns=shape.needed, complete=complete)
+        weight = self._weight(by)
+        request = self._complete(which.completeness, columns=which.columns, complete=which.complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
-        return lay_out(run(self._df, plan_complete(TopRequest(request, size, weight, name, per_group)).plan), shape)
+        return plan_complete(TopRequest(request, size, weight, name, which.per_group))
 
     def survey_complete_trends(
         self,
@@ -1239,6 +1295,11 @@ class PatternFrame:
         cost_model: str = "exact",
         anchors: int | None = None,
         emit: str = FINAL,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        by: Term | None = None,
+        complete: bool = True,
+        per_group: bool = False,
     ) -> Explanation:
         """Explains how the query is understood and run.
 
@@ -1246,18 +1307,18 @@ class PatternFrame:
         ----------
         stage : str, optional
             One of ``parsed``, ``resolved``, ``rewritten``, ``physical``, ``spark``, ``trends``, ``complete``,
-            ``matches`` and ``survey``; by default the first five. ``physical`` is the plan of the query's aggregates;
-            where there are none, it shows ``trends`` for a stream with ``WITHIN`` alone, and ``matches`` for a query
-            that says which matches are taken. ``trends``, ``complete`` and ``matches`` are the plans of :meth:`trends`,
-            :meth:`complete_trends` and :meth:`matches`. ``survey`` sums up :meth:`survey_complete_trends`, which runs a
-            job.
+            ``complete_count``, ``sample``, ``top``, ``matches`` and ``survey``; by default the first five. ``physical``
+            is the plan of the query's aggregates; where there are none, it shows ``trends`` for a stream with
+            ``WITHIN`` alone, and ``matches`` for a query that says which matches are taken. ``trends``, ``complete``,
+            ``complete_count``, ``sample``, ``top`` and ``matches`` are the plans of :meth:`trends`,
+            :meth:`complete_trends`, :meth:`count_complete_trends`, :meth:`sample_trends`, :meth:`top_trends` and
+            :meth:`matches`. ``survey`` sums up :meth:`survey_complete_trends`, which runs a job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
         completeness : {"maximal", "ends"}
-            The meaning of complete, as in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
+            The meaning of complete, as in :meth:`complete_trends`, for the stages that are about complete trends.
         algorithm : str
-            As in :meth:`complete_trends` for the stages ``complete`` and ``survey``, and as in :meth:`trends` for the
-            stage ``trends``.
+            As in the method whose plan the stage shows, or, for ``survey``, in :meth:`complete_trends`.
         memory_limit : str or int, optional
             As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
         measured : bool
@@ -1279,7 +1340,19 @@ class PatternFrame:
         anchors : int, optional
             As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
         emit : {"final", "update", "eager"}
-            As in :meth:`count_trends` for the stage ``physical``, and as in :meth:`trends` for the stage ``trends``.
+            As in :meth:`count_trends` for the stages ``physical`` and ``complete_count``, and as in :meth:`trends` for
+            the stage ``trends``.
+        limit : int, optional
+            As in :meth:`trends`, :meth:`complete_trends` and :meth:`matches` for their stages. For ``sample`` and
+            ``top`` it is the number of trends that are drawn or returned, 10 by default.
+        columns : sequence of str, optional
+            The columns of each event to show, for the stages that show events.
+        by : Term, optional
+            As in :meth:`top_trends`, for the stage ``top``.
+        complete : bool
+            As in :meth:`sample_trends` and :meth:`top_trends`, for the stages ``sample`` and ``top``.
+        per_group : bool
+            As in :meth:`sample_trends` and :meth:`top_trends`, for the stages ``sample`` and ``top``.
 
         Returns
         -------
@@ -1320,8 +1393,10 @@ class PatternFrame:
         # Whatever the stage, an argument has one of its values.
         check_number(number)
         check_choice("completeness", completeness, (MAXIMAL, ENDS))
+        whole("limit", limit)
         # Elsewhere it may be an algorithm that finds all trends, such as "kernel", which complete trends do not have.
         of_others = stage not in ("complete", "survey") and is_one_of(algorithm, ALGORITHMS)
+        size = _EXPLAINED if limit is None else limit
         of_complete = "auto" if of_others else algorithm
         extraction = given_extraction(of_complete, memory_limit, optimizer, cost_model, anchors)
         if measured:
@@ -1333,32 +1408,53 @@ class PatternFrame:
         seconds = {"resolved": analysed - begin, "rewritten": perf_counter() - analysed}
 
         def matches() -> Decision:
-            decided = self._decide_matches(None, self._columns(None))
+            decided = self._decide_matches(limit, self._columns(columns))
             return attrs.evolve(decided, plan=with_sorting(self._df, decided.plan))
 
         def decision() -> Decision:
             if self._query.selection != Selection():
                 return matches()
             if emit == EAGER:
-                return self._decide_all_trends(self._detection(plan, statistics, adaptation, algorithm), emit)
+                return decided_trends(self._detection(plan, statistics, adaptation, algorithm))
             decided = self._decide(self._query.returning or (Returned(COUNT),), number, emit)
             return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
 
-        def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
-            return self._complete(completeness, extraction, columns)
+        def decided_trends(detection: Detection) -> Decision:
+            check_emit(emit, "trends", EAGER)
+            return self._decide_trends(limit, self._columns(columns), detection, emit)
+
+        def trends() -> tuple[PlanView, ...]:
+            detection = self._detection(plan, statistics, adaptation, algorithm)
+            return self._trends_views(decided_trends(detection), detection, measured)
+
+        def which() -> _Which:
+            return _Which(complete, completeness, self._columns(columns), per_group)
 
         def answer() -> DataFrame:
             if emit != EAGER:
                 return run(self._df, decision().plan)
-            return self.trends(plan=plan, statistics=statistics, adaptation=adaptation, algorithm=algorithm, emit=emit)
+            return self.trends(
+                limit,
+                columns,
+                plan=plan,
+                statistics=statistics,
+                adaptation=adaptation,
+                algorithm=algorithm,
+                emit=emit,
+            )
 
         plans = Plans(
             aggregates=decision,
             dataframe=answer,
-            trends=lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured, emit),
-            complete=lambda: plan_complete(self._with_room(asked(self._columns(None)))),
-            matches=matches,
-            survey=lambda: self._summed_survey(asked(), measured),
+            trends=trends,
+            survey=lambda: self._summed_survey(self._complete(completeness, extraction), measured),
+            decisions={
+                "complete": lambda: self._decide_complete(completeness, extraction, self._columns(columns), limit),
+                "complete_count": lambda: self._decide_complete_count(completeness, "count", number, algorithm, emit),
+                "sample": lambda: self._decide_sample(positive("limit", size), 0, which(), algorithm),
+                "top": lambda: self._decide_top(positive("limit", size), by, which()),
+                "matches": matches,
+            },
         )
         taking = Measured(seconds, lambda decided: take(self._df, decided.plan)) if measured else None
         return explain_query(stage, Analysed(self._asked, resolved, rewritten, trace), plans, taking)
@@ -1368,14 +1464,8 @@ class PatternFrame:
         refuse_streaming(self._df, _SURVEY)
         return summary(run(self._df, plan_complete(SurveyRequest(request, measured)).plan))
 
-    def _decide_all_trends(self, detection: Detection, emit: str) -> Decision:
-        """Plans to list all trends, with all columns."""
-        check_emit(emit, "trends", EAGER)
-        return self._decide_trends(None, self._columns(None), detection, emit)
-
-    def _trends_views(self, detection: Detection, measured: bool, emit: str) -> tuple[PlanView, ...]:
+    def _trends_views(self, decision: Decision, detection: Detection, measured: bool) -> tuple[PlanView, ...]:
         """Returns views of how trends are listed, and with ``measured`` of the partial matches of each step."""
-        decision = self._decide_all_trends(detection, emit)
         if not measured:
             return physical_views(decision)
         if decision.strategy == strategy_name(detect):
@@ -1485,6 +1575,8 @@ def pattern(
         If a stream has no watermark on the time column.
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
+    EngineError
+        If the Spark session is stopped.
 
     Examples
     --------

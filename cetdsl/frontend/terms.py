@@ -305,9 +305,15 @@ def to_expr(value: object) -> Expr:
     raise InvalidNode(f"{_shown(value)} cannot stand in a term", hint=_remedy(value))
 
 
+def is_constant(value: object) -> bool:
+    """Whether a value is of a type that constants have, in whatever range."""
+    kinds = (bool, int, float, str, Decimal, datetime.date, datetime.timedelta)
+    return value is None or isinstance(value, kinds) or _is_of_numpy(value)
+
+
 def _of_python(value: Any) -> Any:
     """A scalar of NumPy or pandas as one of Python."""
-    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+    if _is_of_numpy(value):
         if value.dtype.kind not in "mM":
             return value.item()
         # Of nanoseconds NumPy makes whole numbers.
@@ -318,6 +324,10 @@ def _of_python(value: Any) -> Any:
     if isinstance(value, (datetime.datetime, datetime.timedelta)):
         return _of_pandas(value)
     return value
+
+
+def _is_of_numpy(value: object) -> bool:
+    return type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0
 
 
 def _of_pandas(value: Any) -> Any:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 from pyspark.sql import DataFrame
@@ -20,12 +20,15 @@ from cetdsl.errors import (
     InvalidNode,
     ResolutionError,
     StreamingNotSupported,
+    UnknownColumn,
     check_choice,
+    is_one_of,
     raise_together,
     recovering,
     shown,
 )
 from cetdsl.execution.compat import (
+    alive,
     as_dataframe,
     function_names,
     refuse_limited,
@@ -41,10 +44,11 @@ from cetdsl.execution.trends_together import TrendsOfAll, measured_work, plain_t
 from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
 from cetdsl.explain import Explanation
 from cetdsl.explain.notebook import workload_fragment
+from cetdsl.explain.stages import ON_REQUEST, STAGES
 from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
-from cetdsl.frontend.given import check_emit, check_number, shown_columns, whole
+from cetdsl.frontend.given import check_emit, check_number, refuse_attribute, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state, kept_columns
 from cetdsl.frontend.patterns import constants, query_of
 from cetdsl.frontend.session import computed_by, spark_conditions
@@ -91,7 +95,7 @@ class Workload:
         sharing: Sharing,
         again: Callable[[Mapping[str, Query]], Workload],
     ) -> None:
-        self._df = df
+        self._events = df
         self._again = again
         self._asked = dict(queries)
         # The groups that the queries compute are columns of the DataFrame by now.
@@ -113,6 +117,16 @@ class Workload:
     def queries(self) -> dict[str, Query]:
         """The queries as immutable nodes, by name."""
         return dict(self._asked)
+
+    if not TYPE_CHECKING:  # or type checkers would take any name for one of a bound query
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse_attribute(self, name)
+
+    @property
+    def _df(self) -> DataFrame:
+        """The events, of a session that still runs."""
+        return alive(self._events)
 
     def add(self, name: str, query: object) -> Workload:
         """Returns the workload with one more query.
@@ -186,7 +200,7 @@ class Workload:
         for name, query in self._queries.items():
             with _noting(errors, name):
                 found[name] = rewrite(analyse(query, schema, self._binding, known_functions=functions))[0]
-        raise_together(errors, "the workload")
+        raise_together([_of_kept(error) for error in errors] if self._binding.state.whole else errors, "the workload")
         return found
 
     @property
@@ -555,6 +569,12 @@ class Workload:
         >>> [line.split() for line in text.splitlines() if line.startswith(("bursts", "shared graphlets"))]
         [['bursts', '1'], ['shared', 'graphlets', '1']]
         """
+        if is_one_of(number, (*STAGES, *ON_REQUEST)):
+            raise InvalidNode(
+                f"a workload is explained as a whole, without the stage {number!r}",
+                hint=f"write explain(), or explain one of the queries alone: df.pattern(query).explain({number!r})",
+            )
+        check_number(number)
         if self._asks_for(of) == "trends":
             return self._explain_trends(limit, measured, check_algorithm(algorithm))
         sets: list[dict[str, Any]] = []
@@ -611,6 +631,15 @@ def of_query(name: str, error: CetdslError) -> CetdslError:
     named = copy.copy(error)
     named.message = f"query {name!r}: {error.message}"
     return named
+
+
+def _of_kept(error: CetdslError) -> CetdslError:
+    """Returns an error of a query over events of which ``keep=`` names columns; it says why there are no others."""
+    if not isinstance(error, UnknownColumn):
+        return error
+    known = copy.copy(error)
+    known.hint = f"{error.hint}; keep= leaves other columns of the events out"
+    return known
 
 
 def patterns(
@@ -692,6 +721,8 @@ def patterns(
         If ``keep`` is given, and a query computes a group.
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
+    EngineError
+        If the Spark session is stopped.
 
     Examples
     --------

@@ -22,7 +22,7 @@ import attrs
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.links import columns_of_policy, comparisons_of_policy
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation
-from cetdsl.ir.transitions import ORDERS
+from cetdsl.ir.transitions import ORDERS, transitions_of
 
 TOTAL, HASH, TREE, SCAN = 0, 1, 2, 3
 INDEXES = ("TOTAL", "HASH", "TREE", "SCAN")
@@ -85,6 +85,23 @@ def _ordered(edge: Edge) -> tuple[Edge, ...]:
         return attrs.evolve(edge, comparisons=tuple(comparisons))
 
     return by("<"), by(">")
+
+
+def guards_beside(edge: Edge, columns: int) -> tuple[int, ...]:
+    """Returns the guards of an edge that are tested of each two events beside what an index answers of it.
+
+    Where no predicate takes the order of the index, the first guard does: then it is a range of time.
+
+    Examples
+    --------
+    >>> rising = Comparison(">", 0, 0)
+    >>> guards_beside(Edge(0, 1, (rising,), guards=(0,)), 1), guards_beside(Edge(0, 1, guards=(0, 1)), 1)
+    ((0,), (1,))
+    """
+    alone = Machine((0,) * (max(edge.source, edge.target) + 1), (), (), (edge,))
+    (lowered,) = transitions_of(lower_guards(alone, columns))
+    comparisons = lowered.edge.comparisons[len(edge.comparisons) :]
+    return tuple(guard for guard, one in zip(edge.guards, comparisons, strict=True) if one in lowered.rest)
 
 
 def index_of_edge(compiled: Compiled, edge: Edge) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import count
 
 import attrs
 
-from cetdsl.errors import QueryTypeError, ResolutionError, UnknownColumn, shown
+from cetdsl.errors import RENAME_KEY, QueryTypeError, ResolutionError, UnknownColumn, UnsupportedQuery, shown
 
 
 @attrs.frozen
@@ -32,6 +32,27 @@ def unused_name(prefix: str, names: Iterable[str]) -> str:
     """
     folded = {name.lower() for name in names}
     return next(name for n in count() if (name := f"{prefix}_{n}") not in folded)
+
+
+def refuse_duplicates(names: Sequence[str]) -> None:
+    """Raises where an event would show two columns of one name; Spark minds no case of letters."""
+    folded = [name.lower() for name in names]
+    twice = sorted({name for name in names if folded.count(name.lower()) > 1})
+    if twice:
+        raise UnsupportedQuery(
+            f"an event cannot show two columns of the name {twice[0]!r}",
+            hint="choose the columns to show with trends(columns=[...]), or rename them",
+        )
+
+
+def refuse_clashing_keys(keys: Iterable[str], own: Collection[str]) -> None:
+    """Raises where a key column has the name of one of an answer's ``own`` columns; Spark minds no case of letters."""
+    for name in keys:
+        if name.lower() in own:
+            raise ResolutionError(
+                f"the key column {name!r} clashes with the {name.lower()} column of the answer",
+                hint=RENAME_KEY,
+            )
 
 
 @attrs.frozen

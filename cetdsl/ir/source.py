@@ -69,6 +69,10 @@ class Source:
         """The key columns of an answer that has a row per trend."""
         return self.groups + self.asked_partitions
 
+    def listed_keys(self, identified: bool) -> tuple[str, ...]:
+        """The key columns of rows of trends: all if their events are ``identified``, else those of an answer."""
+        return self.keys if identified else self.shown_keys
+
     @property
     def answered_windowings(self) -> tuple[Windowing, ...]:
         """The windowings of the answers that are made of the events."""

@@ -68,7 +68,8 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
         raise MissingDependency(
             f"a Python worker cannot load the libraries of the kernels: {error}",
             hint="where spark.executor.pyspark.memory is set, give workers more: it bounds addresses, of which loading "
-            "takes some 700 MB; otherwise install Numba anew on every executor",
+            "takes some 600 MB, to which Arrow's own allocator may add 1 GB without "
+            "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL=system; otherwise install Numba anew on every executor",
         ) from None
     try:
         for columns in stream(pickle.loads(payload), batches):

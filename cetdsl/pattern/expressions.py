@@ -11,6 +11,8 @@ import enum
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial, reduce
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -367,9 +369,15 @@ def conjuncts(expr: Expr) -> list[Expr]:
 
 def operands(expr: Expr, op: str) -> list[Expr]:
     """Returns the operands that an operation joins, left to right, however it is nested."""
+    return list(_operands(expr, op))
+
+
+def _operands(expr: Expr, op: str) -> Iterator[Expr]:
     if isinstance(expr, Binary) and expr.op == op:
-        return operands(expr.left, op) + operands(expr.right, op)
-    return [expr]
+        yield from _operands(expr.left, op)
+        yield from _operands(expr.right, op)
+    else:
+        yield expr
 
 
 def conjunction(parts: Sequence[Expr]) -> Expr:
@@ -390,19 +398,35 @@ def joined(op: str, parts: Sequence[Expr]) -> Expr:
     >>> joined("or", parts).depth
     11
     """
-    if op not in _BALANCED or max(part.depth for part in parts) + len(parts) - 1 <= _LONG:
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = Binary(op, whole, part)
-        return whole
-    return _balanced(op, [inner for part in parts for inner in operands(part, op)])
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = _joined(op, whole, part)
+    return whole
 
 
-def _balanced(op: str, parts: Sequence[Expr]) -> Expr:
-    if len(parts) == 1:
-        return parts[0]
-    middle = (len(parts) + 1) // 2
-    return Binary(op, _balanced(op, parts[:middle]), _balanced(op, parts[middle:]))
+def _joined(op: str, left: Expr, right: Expr) -> Expr:
+    """Joins two terms; behind a long chain, in time with the logarithm of its length."""
+    if op not in _BALANCED:
+        return Binary(op, left, right)
+    if _is_long(left, op):
+        return reduce(partial(_with_last, op), operands(right, op), left)
+    if max(left.depth, right.depth) < _LONG:
+        return Binary(op, left, right)
+    return reduce(partial(_with_last, op), (*operands(left, op), *operands(right, op)))
+
+
+def _is_long(expr: Expr, op: str) -> bool:
+    """Whether an operation joins so many operands that their tree has been balanced."""
+    return next(islice(_operands(expr, op), _LONG, None), None) is not None
+
+
+def _with_last(op: str, tree: Expr, last: Expr) -> Expr:
+    """A tree with one more operand at its end, as far below as makes the tree no deeper."""
+    if isinstance(tree, Binary) and tree.op == op:
+        right = _with_last(op, tree.right, last)
+        if right.depth < tree.depth:
+            return Binary(op, tree.left, right)
+    return Binary(op, tree, last)
 
 
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:

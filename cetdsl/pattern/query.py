@@ -189,6 +189,12 @@ def _computed(items: Iterable[Computed]) -> tuple[Computed, ...]:
     return tuple(items)
 
 
+def other_event(pattern: Pattern) -> Event | None:
+    """The first event of a pattern whose variable stands for another event before; None if there is none."""
+    known: dict[str, Event] = {}
+    return next((event for event in events(pattern) if known.setdefault(event.variable, event) != event), None)
+
+
 @attrs.frozen
 class Query:
     """A query for event patterns, independent of any DataFrame.
@@ -225,14 +231,12 @@ class Query:
 
     def __attrs_post_init__(self) -> None:
         self._check_computed()
-        known: dict[str, Event] = {}
-        for event in events(self.pattern):
-            other = known.setdefault(event.variable, event)
-            if other != event:
-                raise InvalidNode(
-                    f"the variable {event.variable!r} stands for two different events",
-                    hint="give each its own name: event('a1', type='A'), event('a2', type='A')",
-                )
+        other = other_event(self.pattern)
+        if other is not None:
+            raise InvalidNode(
+                f"the variable {other.variable!r} stands for two different events",
+                hint=f"give each its own name, such as {other.variable + '1'!r} and {other.variable + '2'!r}",
+            )
 
     @property
     def matching(self) -> str:

@@ -7,7 +7,7 @@ import re
 
 import attrs
 
-from cetdsl.errors import WindowError, nearest, shown
+from cetdsl.errors import WindowError, nearest, shown, whole_number
 
 #: Microseconds per unit of a length.
 MICROSECONDS = {
@@ -62,6 +62,13 @@ def months_of(word: str) -> int:
     (12, 0)
     """
     return _CALENDAR.get(_unit_named(word), 0)
+
+
+def check_unit(word: str) -> None:
+    """Raises WindowError unless a word is the name of a unit of time."""
+    if not (microseconds_of(word) or months_of(word)):
+        plurals = [f"{unit}s" for unit in MICROSECONDS]
+        raise WindowError(f"{word!r} is not a unit of time", hint=nearest(word, plurals, _FORMS))
 
 
 def no_fixed_length(what: str) -> WindowError:
@@ -149,8 +156,9 @@ class Span:
             if is_finer(value) or value != value:  # NaT of pandas is not itself
                 raise WindowError(f"{value!r} is no whole number of microseconds", hint=_FORMS)
             return cls((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds, "microsecond")
-        if isinstance(value, int) and not isinstance(value, bool):
-            return cls(value, "tick")
+        ticks = whole_number(value)
+        if ticks is not None:
+            return cls(ticks, "tick")
         if not isinstance(value, str):
             raise WindowError(f"{value!r} is not a length of time", hint=_FORMS)
         if re.fullmatch(r"\s*[0-9]+\s*", value):
@@ -159,14 +167,10 @@ class Span:
             raise WindowError(f"{value!r} is not a length of time", hint=_FORMS)
         micros = months = 0
         for digits, word in re.findall(_PART, value):
-            amount, length = _amount(digits), microseconds_of(word)
-            if months_of(word):
-                months += amount * months_of(word)
-            elif length:
-                micros += amount * length
-            else:
-                plurals = [f"{unit}s" for unit in MICROSECONDS]
-                raise WindowError(f"{word!r} is not a unit of time", hint=nearest(word, plurals, _FORMS))
+            check_unit(word)
+            amount = _amount(digits)
+            months += amount * months_of(word)
+            micros += amount * microseconds_of(word)
         if months and micros:
             raise no_fixed_length(repr(value))
         return cls(months, "month") if months else cls(micros, "microsecond")

@@ -8,6 +8,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
+import attrs
+
 from cetdsl.aggregates.functions import SPELLINGS
 from cetdsl.errors import NotExpressible
 from cetdsl.pattern.expressions import (
@@ -25,7 +27,7 @@ from cetdsl.pattern.expressions import (
     conjuncts,
 )
 from cetdsl.pattern.intervals import interval_text
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within, transform
 from cetdsl.pattern.query import (
     NEXT_ROW,
     PAST_LAST,
@@ -176,6 +178,21 @@ def quote(node: Expr | Pattern) -> str:
         return unparse_pattern(node, lenient=True)
     except NotExpressible:
         return repr(node)
+
+
+def short_pattern(pattern: Pattern) -> str:
+    """The text of a pattern with nothing of its events but their variables.
+
+    Examples
+    --------
+    >>> short_pattern(Seq((Event("a", "Start"), Repeat(Event("b", None, Literal(True))))))
+    'SEQ(a, b+)'
+    """
+
+    def change(node: Pattern) -> Pattern:
+        return attrs.evolve(node, type=node.variable, condition=None) if isinstance(node, Event) else node
+
+    return quote(transform(pattern, change))
 
 
 def quote_name(name: str) -> str:

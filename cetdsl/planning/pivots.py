@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cetdsl.ir.machine import Machine, Pair
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import reach
@@ -58,7 +60,7 @@ def always_first(machine: Machine, variable: int) -> bool:
 
 def joint_pivots(machine: Machine, pairs: tuple[Pair, ...]) -> list[int]:
     """Returns the pivots that all pairwise predicates have in common, which counting needs."""
-    return [v for v in _pivots(machine, pairs) if all(v in _variables(pair) for pair in pairs)]
+    return _in_all(machine, [*map(_variables, pairs)])
 
 
 def joint_pivot(machine: Machine, pairs: tuple[Pair, ...]) -> int:
@@ -75,14 +77,38 @@ def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int
     """
     if len(machine.variables) <= 2 and all(edge.source != edge.target for edge in machine.edges):
         return -1
-    return next((v for v in _pivots(machine, pairs) if windows != SPAN or always_first(machine, v)), -1)
+    pivots = _pivots(machine, [*map(_variables, pairs)])
+    return next((v for v in pivots if windows != SPAN or always_first(machine, v)), -1)
 
 
-def _pivots(machine: Machine, pairs: tuple[Pair, ...]) -> list[int]:
-    """Returns the candidates, those with most predicates first, and of equals those that every trend begins with."""
-    named = sorted(set().union(*map(_variables, pairs)))
+def compared_pivots(machine: Machine) -> list[int]:
+    """Returns the pivots that all comparisons of neighbours have in common.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.machine import Comparison, Edge
+    >>> machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1, (Comparison("<", 0, 0),)), Edge(1, 1)))
+    >>> compared_pivots(machine)
+    [0]
+    """
+    edges = [edge for edge in machine.edges if edge.comparisons]
+    related = [{machine.variables[edge.source], machine.variables[edge.target]} for edge in edges]
+    return _in_all(machine, related)
+
+
+def _pivots(machine: Machine, related: Collection[set[int]]) -> list[int]:
+    """Returns the candidates, those with most predicates first, and of equals those that every trend begins with.
+
+    ``related`` are the variables of each predicate.
+    """
+    named = sorted(set().union(*related))
     found = [variable for variable in named if binds_exactly_one(machine, variable)]
-    return sorted(found, key=lambda v: (-sum(v in _variables(pair) for pair in pairs), not always_first(machine, v)))
+    return sorted(found, key=lambda v: (-sum(v in names for names in related), not always_first(machine, v)))
+
+
+def _in_all(machine: Machine, related: Collection[set[int]]) -> list[int]:
+    """Returns the candidates that all predicates have in common."""
+    return [v for v in _pivots(machine, related) if all(v in names for names in related)]
 
 
 def _variables(pair: Pair) -> set[int]:

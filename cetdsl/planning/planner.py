@@ -11,6 +11,7 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, StreamingNotSupported, UnsupportedQuery, shown
 from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.operators import Fold, Operator, ReadAgain
+from cetdsl.ir.schema import refuse_clashing_keys, refuse_duplicates
 from cetdsl.ir.sorting import INPUT, KERNEL, RUNS
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.query import ANY
@@ -136,14 +137,26 @@ def plan_trends(
         refuse_eager(resolved)
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
     if detection.algorithm != "joins":
-        decision = _first_plan(request, TRENDS_STRATEGIES)
+        decision = _well_named(_first_plan(request, TRENDS_STRATEGIES), columns)
         return _with_unused(decision, _asked_in_vain(request, decision), _input_of_trends_in_vain(resolved))
-    return _asked_for(
+    decision = _asked_for(
         join_events,
         request,
         "algorithm 'joins' cannot put these trends together",
         "use algorithm='auto', which lists the trends of any query within tasks",
     )
+    return _well_named(decision, columns)
+
+
+def _well_named(decision: Decision, columns: tuple[str, ...]) -> Decision:
+    """Returns a decision on trends to list, or raises if the answer, or its events, would have two columns of one name.
+
+    The events show ``columns``.
+    """
+    refuse_duplicates(columns)
+    keys = decision.plan.source.shown_keys
+    refuse_clashing_keys(keys, decision.plan.gives[len(keys) :])
+    return decision
 
 
 def _with_unused(decision: Decision, *reasons: str | None) -> Decision:
@@ -160,7 +173,7 @@ def _input_of_trends_in_vain(resolved: ResolvedQuery) -> str | None:
 
 def plan_matches(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Decision:
     """Plans at most ``limit`` matches of a rewritten query, found in succession, as trends that show columns."""
-    decision = Decision(exchanged(match(resolved, columns, limit)), strategy_name(match), ())
+    decision = _well_named(Decision(exchanged(match(resolved, columns, limit)), strategy_name(match), ()), columns)
     return _with_unused(decision, _input_of_trends_in_vain(resolved))
 
 
@@ -213,6 +226,8 @@ def plan_complete(request: complete.Request) -> Decision:
         asked = attrs.evolve(request.complete, resolved=by_bucket(request.complete.resolved))
         request = attrs.evolve(request, complete=asked)
     decision, room = _decide_complete(request), request.complete.exceeded
+    if not isinstance(request, (complete.CountRequest, complete.SurveyRequest)):
+        decision = _well_named(decision, request.complete.columns)
     decision = _with_unused(decision, _input_of_trends_in_vain(request.complete.resolved))
     if room is None:
         return decision

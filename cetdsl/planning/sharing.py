@@ -8,15 +8,15 @@ holds of all aggregates here, as their trends are counted in any case, and extre
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.ir.accumulators import EXACT_NUMBERS
 from cetdsl.ir.indexes import SCAN, index_of, lower_guards, with_orders
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.operators import Propagate
+from cetdsl.ir.operators.words import some
 from cetdsl.ir.sharing import AbreastSet, Propagation, SharableSet
 from cetdsl.ir.windowing import SLIDING, SPAN, overlap
 from cetdsl.pattern.nodes import Repeat, events
@@ -35,6 +35,7 @@ FEW_IN_PANES = 3
 FEW_IN_BURSTS = 3
 #: More windows than these hold an event at once where products of panes are faster than to walk with others.
 FEW_WINDOWS = 6
+_FEW = f"fewer than {FEW_IN_PANES} queries whose windows are products of panes take less time apart"
 NEVER_ASKED = "sharing is never asked for"
 
 
@@ -44,21 +45,19 @@ def plan_sharing(
     """Plans which queries share, each in at most one set, and how each query is propagated.
 
     The queries are the rewritten ones of one pass, by name, so their keys are equal. The plans are those of each query
-    by itself. Queries whose counts are exact, as those of the sides of an AND are in any number form, share with one
-    another alone, and with those of which nobody asks how many trends there are: passes over their residues would carry
-    the others along.
+    by itself.
     """
     refused = {name: why_not_in_bursts(plan.spec.query) for name, plan in plans.items()}
     slow = {
         name: why_not_in_panes(plan.spec) or why_panes_do_not_pay(plan.spec.query.windowing)
         for name, plan in plans.items()
     }
+    offers = {name: dict(_offers(resolved, plans[name])) for name, resolved in queries.items()}
     candidates: dict[Hashable, dict[str, Repeat]] = {}
-    for name, resolved in queries.items():
-        for offer, repeat in _offers(resolved, plans[name]) if refused[name] is None else ():
-            candidates.setdefault((_is_of_exact(plans[name]), offer), {})[name] = repeat
-    alone = "no other query with its partition columns has its Kleene pattern"
-    reasons: dict[str, str | None] = {name: reason or alone for name, reason in refused.items()}
+    for name, own in offers.items():
+        for offer, repeat in own.items() if refused[name] is None else ():
+            candidates.setdefault(offer, {})[name] = repeat
+    reasons = dict(refused)
     ours = mode in ("dynamic", "static")
     sets, taken = list[SharableSet](), set[str]()
     for found in sorted(candidates.values(), key=len, reverse=True):
@@ -67,11 +66,12 @@ def plan_sharing(
             continue
         taken |= set(members)
         if ours and len(members) < FEW_IN_PANES and all(slow[name] is None for name in members):
-            few = f"fewer than {FEW_IN_PANES} queries whose windows are products of panes take less time apart"
-            reasons |= dict.fromkeys(members, few)
+            reasons |= dict.fromkeys(members, _FEW)
             continue
-        reasons |= dict.fromkeys(members)
         sets.append(SharableSet(tuple(members), tuple(members.values()), _pane([queries[name] for name in members])))
+    sharing = {name for one in sets for name in one.queries}
+    left = [name for name, reason in reasons.items() if reason is None and name not in sharing]
+    reasons |= {name: _why_in_no_set(name, offers, refused, sharing) for name in left}
     walking = _Walking(queries, plans, slow, reasons)
     abreast = walking.sets(sets if ours else [])
     if mode == "never":
@@ -88,10 +88,25 @@ def plan_sharing(
     return tuple(sets), abreast, propagation
 
 
-def _is_of_exact(plan: Propagate) -> bool:
-    """Whether a query is propagated with those whose counts are exact."""
-    answer = plan.spec.answer
-    return answer.exact or answer.number in EXACT_NUMBERS
+def _why_in_no_set(
+    name: str,
+    offers: Mapping[str, Mapping[Hashable, Repeat]],
+    refused: Mapping[str, str | None],
+    sharing: Set[str],
+) -> str:
+    """Returns why a query that may share bursts is in no set.
+
+    ``offers`` are the Kleene patterns that each query of the pass has, ``refused`` is why it may not share them, and
+    ``sharing`` are the queries that are in a set.
+    """
+    alike = [other for other, own in offers.items() if other != name and own.keys() & offers[name].keys()]
+    if not alike:
+        return "no other query of its pass has its Kleene pattern"
+    willing = [other for other in alike if refused[other] is None]
+    if not willing:
+        return f"what else has its Kleene pattern may share no bursts: {some(alike)}"
+    taken = [other for other in willing if other in sharing]
+    return f"what else has its Kleene pattern shares another one: {some(taken)}" if taken else _FEW
 
 
 #: What keeps a query alone that could walk with others.
@@ -137,10 +152,7 @@ class _Walking:
         reasons: dict[str, str | None],
     ) -> None:
         self._plans, self._slow, self._reasons = plans, slow, reasons
-        self._types = {
-            name: {(_is_of_exact(plans[name]), kind): variable for kind, variable in repeated.items()}
-            for name, repeated in ((name, _repeated_types(resolved)) for name, resolved in queries.items())
-        }
+        self._types = {name: _repeated_types(resolved) for name, resolved in queries.items()}
 
     def sets(self, in_bursts: Sequence[SharableSet]) -> tuple[AbreastSet, ...]:
         """Returns the queries of each walk; those ``in_bursts`` may leave their set for one, all together."""

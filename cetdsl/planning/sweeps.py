@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.indexes import SCAN, index_of_edge
 from cetdsl.ir.machine import Machine, Negation, Pair
 from cetdsl.ir.windowing import SPAN
 from cetdsl.planning.panes import MAX_PANES_STATES
-from cetdsl.planning.pivots import always_first, joint_pivots
+from cetdsl.planning.pivots import always_first, compared_pivots, joint_pivots
 
 #: Each ``!=`` cuts the values at which an event may stand beside the pivot into twice as many ranges.
 MAX_APART = 3
@@ -15,15 +16,15 @@ MAX_APART = 3
 def sweep_pivot(compiled: Compiled, windows: str) -> int | str:
     """Returns the variable whose events are swept; or why there is none."""
     pairs = (*compiled.pairs, *(pair for negation in compiled.negations for pair in negation.correlated))
-    if not pairs:
-        return "no predicate relates events that are no neighbours"
+    if not pairs and all(index_of_edge(compiled, edge) != SCAN for edge in compiled.machine.edges):
+        return "no predicate relates events that are no neighbours"  # and an index answers those of neighbours
     if not compiled.machine.variables:
         return "no trend has as many events as its counts ask for"
     if not all(map(_is_of_events, compiled.negations)):
         return "a NOT of more than one event"
     if len(compiled.machine.variables) + _guarded(compiled.machine) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
-    pivots = joint_pivots(compiled.machine, pairs)
+    pivots = joint_pivots(compiled.machine, pairs) if pairs else compared_pivots(compiled.machine)
     if not pivots:
         return "its predicates have no variable in common that binds exactly one event of each trend"
     reasons = [_why_not_about(compiled, pairs, pivot, windows) for pivot in pivots]

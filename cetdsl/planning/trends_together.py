@@ -28,7 +28,7 @@ from cetdsl.ir.operators import (
     Operator,
     Scan,
 )
-from cetdsl.ir.schema import Schema
+from cetdsl.ir.schema import Schema, refuse_clashing_keys, refuse_duplicates
 from cetdsl.ir.slots import ANY_KIND, Fit, Walked
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
@@ -83,8 +83,12 @@ def plan_trends_together(
     Raises
     ------
     UnsupportedQuery
-        Spark's joins are asked for, and cannot put the trends of some query together.
+        Spark's joins are asked for, and cannot put the trends of some query together; or events would show two columns
+        of one name.
+    ResolutionError
+        A key column has the name of one of the answer's own columns.
     """
+    refuse_duplicates(columns)
     by_joins = algorithm == "joins"
     passes: dict[Hashable, _Pass] = {}
     reasons: dict[str, str] = {}
@@ -114,7 +118,9 @@ def plan_trends_together(
             raise UnsupportedQuery(f"query {name!r}: {error.message}", hint=error.hint) from None
         alone.append(ListedAlone(name, decision.plan, decision.strategy, why, source_of(queries[name]).shown_keys))
     refuse_scattered([*planned, *(one.plan for one in alone)])
-    return ListTogether(planned, tuple(alone), columns, limit)
+    listed = ListTogether(planned, tuple(alone), columns, limit)
+    refuse_clashing_keys(listed.keys, listed.own_names)
+    return listed
 
 
 class _Pass:

@@ -53,8 +53,8 @@ class Complete(Streams):
         chunk, batch = CUTTING[self.turn]
         with within(LIMIT):
             try:
-                if self.algorithm == "definition":
-                    found = task.defined(self.completeness, batch)
+                if self.algorithm in ("definition", "auto"):  # auto: without a graph
+                    found = task.defined(task.definition(self.completeness, self.algorithm), batch)
                 else:
                     found = task.complete(task.graph(self.completeness), self.algorithm, chunk, batch)
             except UnsupportedQuery:
@@ -80,7 +80,7 @@ def kernel(choose: Random) -> Kernel:
 def complete(choose: Random) -> Complete:
     features = choose.choice((test_complete_engines.GRAPHS, test_complete_engines.EVERYTHING))
     case, rows = streams(choose, features.without("aggregate_predicates"))
-    algorithm = choose.choice((*test_complete_engines.IN_TASK, "definition"))
+    algorithm = choose.choice((*test_complete_engines.IN_TASK, "definition", "auto"))
     cut = choose.choice(test_complete_engines.cuts_of(case.query))
     completeness = choose.choice((MAXIMAL, ENDS))
     return Complete(unparse(case.query), rows, case.tie_break, completeness, algorithm, cut, choose.randint(0, 2))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
@@ -10,12 +11,30 @@ import attrs
 import pyparsing as pp
 
 from cetdsl.aggregates.functions import SPELLINGS
-from cetdsl.frontend.sase.terms import Equivalence, of_columns, refuse_bare
-from cetdsl.frontend.sase.tokens import checked, error_at, is_no_event, skip_blanks, tokens_before, tokens_from
+from cetdsl.frontend.sase.terms import Equivalence, of_columns, settled
+from cetdsl.frontend.sase.tokens import (
+    checked,
+    error_at,
+    is_no_event,
+    skip_blanks,
+    token_at,
+    tokens_before,
+    tokens_from,
+)
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, attributes, conjuncts, transform
-from cetdsl.pattern.nodes import Not, Pattern, events
-from cetdsl.pattern.query import AfterMatch, Computed, Query, Returned, Selection, Window, computed_name
-from cetdsl.pattern.spans import Span
+from cetdsl.pattern.nodes import Event, Not, Pattern, events
+from cetdsl.pattern.query import (
+    AfterMatch,
+    Computed,
+    Query,
+    Returned,
+    Selection,
+    Window,
+    computed_name,
+    other_event,
+)
+from cetdsl.pattern.spans import Span, check_unit
+from cetdsl.pattern.text import in_backquotes
 
 
 @attrs.frozen
@@ -73,6 +92,10 @@ def _goes_on_by_dot(text: str, at: int) -> bool:
     return [found.group() for found in islice(tokens_from(text, at), 4)][3:] == ["."]
 
 
+def unit_of_time(text: str, at: int, tokens: pp.ParseResults) -> None:
+    checked(text, at, check_unit, tokens[0])
+
+
 def length(text: str, at: int, tokens: pp.ParseResults) -> Span:
     return checked(text, at, Span.parse, " ".join(tokens), hint=LENGTHS)
 
@@ -99,7 +122,7 @@ def query(text: str, at: int, tokens: pp.ParseResults) -> Query:
     group_by = tuple(item.name if isinstance(item, Computed) else item for item in groups)
     window = Window(*clauses["within"].value) if "within" in clauses else None
     max_gap = clauses["max_gap"].value[0] if "max_gap" in clauses else None
-    returned = clauses["return"].value if "return" in clauses else ()
+    returned = _changed(clauses["return"].value, lambda term: settled(term, text)) if "return" in clauses else ()
     matching = clauses["matching"].value[0] if "matching" in clauses else None
     after = AfterMatch(*clauses["after"].value) if "after" in clauses else None
     if after is not None and "first" in clauses:
@@ -107,10 +130,20 @@ def query(text: str, at: int, tokens: pp.ParseResults) -> Query:
         message = "FIRST MATCH asks for one match alone, and AFTER MATCH for others after it"
         raise error_at(text, at, message, "leave out one of them")
     selection = Selection(after, "first" in clauses, "longest" in clauses)
-    for item in returned:
-        refuse_bare(item.aggregate, text)
     parts = pattern, where, partition_by, group_by, window, returned, matching, max_gap, selection, computed
-    return _with_variables(checked(text, pattern_clause.at, Query, *parts))
+    other = other_event(pattern)
+    at = pattern_clause.at if other is None else _place_of(other, pattern, text, pattern_clause.at)
+    return _with_variables(checked(text, at, Query, *parts))
+
+
+def _place_of(event: Event, pattern: Pattern, text: str, begin: int) -> int:
+    """Returns where an event of a pattern, which begins at a place, gets its name."""
+    alike = [each for each in events(pattern) if each.variable == event.variable]
+    spellings = (event.variable, in_backquotes(event.variable))
+    named = (token for token in tokens_from(text, begin) if token.group() in spellings)
+    # Where it is a column, an operator or a dot stands behind it.
+    places = [token.start() for token in named if re.match(r"[,)}\[{+*?\w]|\Z", token_at(text, token.end()))]
+    return places[next(number for number, each in enumerate(alike) if each is event)]
 
 
 def split_where(whole: Expr, text: str) -> tuple[tuple[Expr, ...], tuple[str, ...]]:
@@ -120,8 +153,7 @@ def split_where(whole: Expr, text: str) -> tuple[tuple[Expr, ...], tuple[str, ..
         if isinstance(part, Equivalence):
             columns.extend(part.columns)
         else:
-            refuse_bare(part, text)
-            predicates.append(part)
+            predicates.append(settled(part, text))
     return tuple(predicates), tuple(columns)
 
 
@@ -147,11 +179,15 @@ def _with_variables(query: Query) -> Query:
     return attrs.evolve(
         query,
         where=tuple(transform(part, rename) for part in query.where),
-        returning=tuple(_renamed(item, rename) for item in query.returning),
+        returning=_changed(query.returning, lambda term: transform(term, rename)),
     )
 
 
-def _renamed(item: Returned, rename: Callable[[Expr], Expr]) -> Returned:
-    aggregate = transform(item.aggregate, rename)
-    assert isinstance(aggregate, Aggregate)
-    return Returned(aggregate, item.name)
+def _changed(items: Iterable[Returned], change: Callable[[Expr], Expr]) -> tuple[Returned, ...]:
+    """The items of RETURN with changed aggregates."""
+    changed = []
+    for item in items:
+        aggregate = change(item.aggregate)
+        assert isinstance(aggregate, Aggregate)
+        changed.append(Returned(aggregate, item.name))
+    return tuple(changed)

@@ -11,7 +11,7 @@ import pyparsing as pp
 
 from cetdsl.aggregates.functions import SPELLINGS
 from cetdsl.frontend.sase import clauses, patterns, terms
-from cetdsl.frontend.sase.tokens import COMMENT, DIGITS, PARAMETER, QUOTED_NAME, SPACE, STRING, placed
+from cetdsl.frontend.sase.tokens import COMMENT, DIGITS, NO_NAME, PARAMETER, QUOTED_NAME, SPACE, STRING, placed
 from cetdsl.pattern.expressions import Expr, Length
 from cetdsl.pattern.nodes import And, Or, Pattern, Seq
 from cetdsl.pattern.query import POLICIES, TO_LAST
@@ -160,7 +160,7 @@ def _expression_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.Parse
 
 def _length_rule() -> pp.ParserElement:
     amount = pp.Regex(rf"{DIGITS}(?:\.{DIGITS})?").set_name("length")
-    unit = pp.Regex(PLAIN_NAME).set_name("unit of time")
+    unit = pp.Regex(PLAIN_NAME).set_name("unit of time").set_parse_action(clauses.unit_of_time)
     written = pp.OneOrMore(amount + pp.Opt(unit)).set_parse_action(clauses.length)
     given = pp.Regex(PARAMETER).set_parse_action(terms.parameter_as(Span.parse))
     return (written | given).set_name("length")
@@ -171,7 +171,7 @@ def _pattern_rule(expression: pp.Forward, name: pp.ParserElement, length: pp.Par
     pattern.set_name("pattern")
     limited = (pattern + pp.Opt(pp.Suppress(_keyword("WITHIN")) - length)).set_name("pattern")
     limited.set_parse_action(patterns.limited)
-    written = pp.Regex(r"[0-9]{1,9}(?!\w)").set_parse_action(lambda text, at, tokens: int(tokens[0]))
+    written = pp.Regex(rf"{DIGITS}(?!\w)").set_parse_action(patterns.written_count)
     count = (written | pp.Regex(PARAMETER).set_parse_action(terms.parameter_as(patterns.repetitions))).set_name("count")
     times = pp.Regex(r"[+*?]").set_name("+ * ?") | pp.Literal("{") - count - pp.Opt(
         pp.Literal(",") - pp.Opt(count)
@@ -179,7 +179,7 @@ def _pattern_rule(expression: pp.Forward, name: pp.ParserElement, length: pp.Par
     times = times.set_name("times").set_parse_action(patterns.times)
     brackets = (pp.Suppress("[") - pp.Suppress("]")).set_parse_action(lambda text, at, tokens: patterns.Brackets(at))
     # A type is any string, the empty one too; a name is not empty.
-    empty_type = pp.Regex("``(?!`)").set_name("empty type").set_parse_action(lambda text, at, tokens: "") + name
+    empty_type = pp.Regex(NO_NAME).set_name("empty type").set_parse_action(lambda text, at, tokens: "") + name
     repeats = pp.ZeroOrMore(times)
     event = (name + repeats + pp.Opt(name + pp.Opt(brackets)) | empty_type) + repeats
     event = event.set_name("event").set_parse_action(patterns.event)

@@ -14,7 +14,6 @@ from cetdsl.frontend.sase.tokens import (
     is_no_event,
     skip_blanks,
     token_at,
-    tokens_before,
     tokens_from,
 )
 from cetdsl.pattern.intervals import HINT as INTERVALS
@@ -59,9 +58,13 @@ def explain_failure(text: str, at: int, expected: str) -> ParseError:
     broken = _unclosed(text, at)
     if broken is not None:
         return broken
-    before = tokens_before(text, at)
+    behind = [found for found in tokens_from(text) if found.start() < at]
+    before = [found.group() for found in behind]
     previous = before[-1] if before else ""
     found = token_at(text, at)
+    if "``" in (found, previous):
+        place = at if found == "``" else behind[-1].start()
+        return error_at(text, place, "a name is empty", "write the name of a column or of an event in the backquotes")
     message, hint = _wording(expected, previous, found, before)
     return error_at(text, at, message, hint)
 
@@ -113,9 +116,8 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
     if expected == "unit of time":
         return f"a unit of time is missing after {previous}: {instead}", INTERVALS
     if expected == "length":
-        bare = (
-            "a length stands without INTERVAL and quotes: " if found.upper() == "INTERVAL" or found[:1] in "'\"" else ""
-        )
+        in_quotes = found.upper() == "INTERVAL" or found[:1] in ("'", '"')
+        bare = "a length stands without INTERVAL and quotes: " if in_quotes else ""
         return f"{word} needs a length of time: {instead}", bare + LENGTHS
     if expected == "matching policy":
         return f"MATCHING needs a policy: {instead}", "write MATCHING ANY, MATCHING NEXT or MATCHING STRICT"

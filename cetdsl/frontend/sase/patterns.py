@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import attrs
 import pyparsing as pp
 
-from cetdsl.errors import InvalidNode, shown
-from cetdsl.frontend.sase.terms import Sign, own_columns
+from cetdsl.errors import InvalidNode, shown, whole_number
+from cetdsl.frontend.sase.terms import Sign, own_columns, whole_number_of
 from cetdsl.frontend.sase.tokens import checked, error_at, skip_blanks, tokens_from
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Within
@@ -40,11 +40,18 @@ def times(text: str, at: int, tokens: pp.ParseResults) -> Times:
     return Times(counts[0], None if unbounded else counts[-1], at)
 
 
+def written_count(text: str, at: int, tokens: pp.ParseResults) -> int:
+    return checked(text, at, whole_number_of, tokens[0])
+
+
 def repetitions(value: object) -> int:
     """A number of repetitions that is given as a value."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidNode(f"{shown(value)} is no number of repetitions", hint="pass a whole number, as of A{2,3}")
-    return value
+    number = whole_number(value)
+    if number is None or number < 0:
+        raise InvalidNode(
+            f"{shown(value)} is no number of repetitions", hint="pass a whole number from 0 on, as of A{2,3}"
+        )
+    return number
 
 
 def _repeated(text: str, part: Pattern, times: Iterable[Times]) -> Pattern:

@@ -23,7 +23,7 @@ from cetdsl.frontend.sase.tokens import (
     skip_blanks,
     tokens_from,
 )
-from cetdsl.pattern.expressions import Expr, Literal, transform
+from cetdsl.pattern.expressions import DEEPEST, Expr, Literal, transform
 from cetdsl.pattern.nodes import Pattern, Within
 from cetdsl.pattern.nodes import transform as transform_pattern
 from cetdsl.pattern.query import Query
@@ -253,6 +253,22 @@ def grammar() -> pp.ParserElement:
     return rules_for(commented=True).query
 
 
+def _too_deep(text: str) -> ParseError:
+    """The error for a text that nests too deeply; it points to the innermost bracket."""
+    depth, most, place = 0, 0, None
+    for token in tokens_from(text):
+        depth += bool(token["open"]) - bool(token["close"])
+        if depth > most:
+            most, place = depth, token.span()
+    inside = f": {most:,} brackets stand inside each other" if most > DEEPEST else ""
+    return ParseError(
+        f"the query is nested too deeply{inside}",
+        hint=f"remove what changes nothing; up to {DEEPEST} levels can be read",
+        span=place,
+        text=text,
+    )
+
+
 def _read(
     text: object,
     kind: type[T],
@@ -273,7 +289,7 @@ def _read(
     except pp.ParseBaseException as error:
         raise explain_failure(text, error.loc, error.msg.removeprefix("Expected ")) from None
     except RecursionError:
-        raise ParseError("the query is nested too deeply", hint="remove parentheses that change nothing") from None
+        raise _too_deep(text) from None
     finally:
         VALUES.reset(values)
     assert isinstance(result, kind)

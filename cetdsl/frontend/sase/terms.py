@@ -34,6 +34,7 @@ from cetdsl.pattern.expressions import (
     bind_attributes,
     joined,
     transform,
+    with_attributes,
 )
 from cetdsl.pattern.intervals import read_interval
 from cetdsl.pattern.text import ANY_NAME, COMPARISON, LEVELS, NEIGHBOURS, NOT, OR, SIGN, SUM
@@ -65,6 +66,14 @@ class Bare(Expr):
 
     name: str
     at: int
+
+
+@attrs.frozen
+class Indexed(Attribute):
+    """``a[i].x``, ``a[i-1].x`` or ``a[i+1].x`` with the name of its index, which a predicate has one of."""
+
+    letter: str = attrs.field(kw_only=True)
+    at: int = attrs.field(kw_only=True)
 
 
 @attrs.frozen
@@ -160,14 +169,14 @@ def in_test(text: str, at: int, tokens: pp.ParseResults) -> Test:
 def number(text: str, at: int, tokens: pp.ParseResults) -> Literal:
     digits = re.sub(r"\s", "", tokens[0])
     if re.fullmatch(rf"-?{DIGITS}", digits):
-        return Literal(checked(text, at, _whole_number, digits))
+        return Literal(checked(text, at, whole_number_of, digits))
     value = float(digits)
     if math.isinf(value):
         raise error_at(text, at, "this number is too large for a double", "write DECIMAL '...' for an exact number")
     return Literal(value)
 
 
-def _whole_number(digits: str) -> int:
+def whole_number_of(digits: str) -> int:
     try:
         return int(digits)
     except ValueError:
@@ -248,7 +257,7 @@ def indexed(text: str, at: int, tokens: pp.ParseResults) -> Attribute:
     variable, index, column = tokens
     number = re.fullmatch(rf"(-?)\s*({DIGITS})", index.strip())
     if number is not None:
-        nth = checked(text, at, _whole_number, "".join(number.groups()))
+        nth = checked(text, at, whole_number_of, "".join(number.groups()))
         return checked(text, at, Attribute, variable, column, Role.NTH, nth)
     moved = re.fullmatch(rf"({ANY_NAME}|)\s*(|[+-]\s*1)", index.strip())
     # A superscript two is no digit, but not the name of an index either.
@@ -259,7 +268,8 @@ def indexed(text: str, at: int, tokens: pp.ParseResults) -> Attribute:
             f"{variable}[{index}] is not an event of {variable}",
             f"write {variable}[i], {variable}[i-1], {variable}[i+1], or {variable}[2] for the third one",
         )
-    return Attribute(variable, column, {"": Role.EACH, "-": Role.PREV, "+": Role.NEXT}[moved[2][:1]])
+    role = {"": Role.EACH, "-": Role.PREV, "+": Role.NEXT}[moved[2][:1]]
+    return Indexed(variable, column, role, letter=moved[1], at=at)
 
 
 def attribute(text: str, at: int, tokens: pp.ParseResults) -> Expr:
@@ -302,7 +312,15 @@ def call(text: str, at: int, tokens: pp.ParseResults) -> Expr:
     return Length() if name == "length" and not arguments else Call(name, tuple(arguments))
 
 
-def refuse_bare(expr: Expr, text: str) -> None:
+def settled(expr: Expr, text: str) -> Expr:
+    """A whole predicate, or another term, as it is meant: without the names of indexes.
+
+    Raises
+    ------
+    ParseError
+        It holds what has a meaning elsewhere alone, or indexes of two names.
+    """
+    indexes: dict[str | None, str] = {}
     for node in expr.walk():
         if isinstance(node, Bare):
             raise error_at(
@@ -318,6 +336,18 @@ def refuse_bare(expr: Expr, text: str) -> None:
                 "a list in brackets is not a part of another predicate",
                 "join it with AND, and put an OR in parentheses: WHERE [company] AND (b.x = 1 OR b.x = 2)",
             )
+        if isinstance(node, Indexed) and node.letter:
+            letter, event = indexes.setdefault(node.variable, node.letter), node.variable
+            if letter != node.letter:
+                raise error_at(
+                    text,
+                    node.at,
+                    f"{event}[{letter}] and {event}[{node.letter}] would be any two events of {event}, and a predicate "
+                    "compares neighbours",
+                    f"write {event}[{letter}] and {event}[{letter}+1] for each two neighbours, or FIRST({event}), "
+                    f"LAST({event}) or {event}[0] for one of them",
+                )
+    return with_attributes(expr, lambda node: Attribute(node.variable, node.name, node.role, node.index))
 
 
 def own_columns(condition: Expr, variable: str, text: str) -> Expr:
@@ -331,6 +361,4 @@ def of_columns(term: Expr, text: str) -> Expr:
     def change(node: Expr) -> Expr:
         return Attribute(None, node.name) if isinstance(node, Bare) else node
 
-    term = transform(term, change)
-    refuse_bare(term, text)
-    return term
+    return settled(transform(term, change), text)

@@ -17,12 +17,14 @@ T = TypeVar("T")
 COMMENT = r"--[^\n\r]*"
 SPACE = rf"\s*(?:{COMMENT}(?:[\n\r]\s*|\Z))*"
 QUOTED_NAME = r"`(?:[^`]|``)+`"
+#: Backquotes without a name: only the type of an event may be empty, as any other text.
+NO_NAME = "``(?!`)"
 STRING = r"'[^']*(?:''[^']*)*'" + r'|"[^"]*(?:""[^"]*)*"'
 DIGITS = "[0-9]+"
 PARAMETER = r":[^\W\d]\w*"
 _TOKEN = re.compile(
-    rf"(?P<string>{STRING})|(?P<quoted>{QUOTED_NAME})|(?P<parameter>{PARAMETER})|(?P<word>\w+)|(?P<open>[(\[{{])|(?P<close>[)\]}}])"
-    rf"|<=|>=|==|!=|<>|\S"
+    rf"(?P<string>{STRING})|(?P<quoted>{QUOTED_NAME})|{NO_NAME}|(?P<parameter>{PARAMETER})|(?P<word>\w+)"
+    rf"|(?P<open>[(\[{{])|(?P<close>[)\]}}])|<=|>=|==|!=|<>|\S"
 )
 _BLANK = re.compile(SPACE)
 CLOSING = {"(": ")", "[": "]", "{": "}"}

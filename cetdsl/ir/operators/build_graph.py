@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.extraction import Extraction
+from cetdsl.ir.indexes import guards_beside
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
@@ -50,7 +51,7 @@ class BuildGraph(Unary):
     from the graph, None that they are not listed. If
     ``balanced``, as many tasks as there are cores share each key: all of them build its graph, and each lists a part of
     the trends. ``values`` are the weights of events. If ``settled``, the paths come in the same order whenever they are
-    computed.
+    computed. Each ``identified`` event has a further field that tells it from all others.
     """
 
     spec: KernelSpec
@@ -59,12 +60,14 @@ class BuildGraph(Unary):
     balanced: bool = False
     values: tuple[Expr, ...] = ()
     settled: bool = False
+    identified: bool = False
     walks = True
     only_batch = None
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
-        return (EventsInOrder(self.spec, self.values, self.columns, shared=self.balanced, settled=self.settled),)
+        read = EventsInOrder(self.spec, self.values, self.columns, self.identified, self.balanced, self.settled)
+        return (read,)
 
     def steps(self) -> tuple[Step, ...]:
         details = [*self._edges, "without events that lie on no trend"]
@@ -74,7 +77,8 @@ class BuildGraph(Unary):
         elif self.spec.query.completeness == MAXIMAL:
             details.append("without edges that a longer path goes round: the transitive reduction")
         if self._pivot is not None:
-            details.insert(0, f"for each {self._pivot}, of the events that may stand beside it")
+            each = f"for each {self._pivot}, of the events that may stand beside it"
+            details = [each, *words.of_parts(self.compiled), *details]
         if self._has_firsts:
             details.insert(0, "for each event that a trend may begin with, of the events within the span")
         return (Step("kernel: build the graph", tuple(details)),)
@@ -86,7 +90,8 @@ class BuildGraph(Unary):
         ranges = "attribute ranges for predicates that order or equate values"
         lines = [ranges if any(transition.index for transition in transitions) else "ranges of time"]
         for transition in transitions:
-            lines += words.tested(self.compiled, transition.edge, transition.rest)
+            guards = guards_beside(transition.edge, len(self.compiled.codes))
+            lines += words.tested(self.compiled, transition.edge, transition.rest, guards)
         return tuple(dict.fromkeys(lines))
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
@@ -124,3 +129,8 @@ class OverGraph(Unary):
     """Base of the operators that read a graph, whose stage builds it first."""
 
     child: BuildGraph
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key columns of rows of paths."""
+        return self.source.listed_keys(self.child.identified)

@@ -43,7 +43,7 @@ class DropContained(Unary):
         return (Step("kernel: drop the trends that a kept one contains", (words.COMPLETENESS[self.completeness],)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        return ("grows with the number of all trends, complete or not",)
+        return tuple(f"{cost}, complete or not" for cost in self.child.costs())
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         window = " and window" if self.source.window else ""

@@ -55,7 +55,7 @@ class JoinPaths(Unary):
                 if (kind := self._unranged(comparison))
                 for order in (words.compared(self.compiled, comparison, earlier, later),)
             ]
-            lines += words.tested(self.compiled, edge, unindexed)
+            lines += words.tested(self.compiled, edge, unindexed, ())
         return "join events to the graph", tuple(dict.fromkeys(lines))
 
     def _unranged(self, order: Comparison) -> str | None:

@@ -44,4 +44,10 @@ class ListTogether(Together):
 
     @property
     def gives(self) -> tuple[str, ...]:
-        return ("query", *self.keys, *(["window"] if self.sliding else []), "trend")
+        query, *own = self.own_names
+        return (query, *self.keys, *own)
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The names of the columns that are not keys."""
+        return ("query", *(["window"] if self.sliding else []), "trend")

@@ -9,14 +9,14 @@ from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.compiled import Compiled, ListColumn
 from cetdsl.ir.keeping import Keeping
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL, KernelQuery
-from cetdsl.ir.machine import Comparison, Edge
+from cetdsl.ir.machine import LISTED, Comparison, Edge, Pair
 from cetdsl.ir.operators.operator import Step
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.pattern.expressions import MIRRORED, Aggregate, Attribute, Expr, Length, Role, with_attributes
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.spans import Span
-from cetdsl.pattern.text import quote, quote_name
+from cetdsl.pattern.text import quote, quote_name, short_pattern
 
 COMPLETENESS = {
     ALL: "all trends",
@@ -204,12 +204,24 @@ def pair_of_list(predicate: Expr, earlier: str, later: str) -> str:
     return quote(with_attributes(predicate, lambda a: Attribute(names.get(a.role, earlier), a.name)))
 
 
-def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison]) -> list[str]:
-    """Describes predicates of an edge that no index answers: some comparisons, and those that do not split."""
+def pair_text(compiled: Compiled, pair: Pair) -> str:
+    """Writes a pairwise predicate over the variables that it relates."""
+    if pair.op == LISTED:
+        in_order = pair if pair.left >= 0 else pair.turned
+        earlier, later = compiled.name_of(in_order.left_variable), compiled.name_of(in_order.right_variable)
+        return f"{pair_of_list(compiled.lists[in_order.left].predicate, earlier, later)} [LIST]"
+    left = bound(compiled.codes[pair.left].expr, compiled.name_of(pair.left_variable), Role.EACH)
+    right = bound(compiled.codes[pair.right].expr, compiled.name_of(pair.right_variable), Role.EACH)
+    return f"{left} {pair.op} {right}"
+
+
+def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison], guards: Iterable[int]) -> list[str]:
+    """Describes what no index answers of an edge: some comparisons, predicates that do not split, and some NOTs."""
     variables = compiled.machine.variables
     earlier, later = (compiled.name_of(variables[state]) for state in (edge.source, edge.target))
     tests = [compared(compiled, comparison, earlier, later) for comparison in comparisons]
     tests += [pair_of_rows(compiled.lists[number].predicate, earlier, later) for number in edge.listed]
+    tests += [f"{short_pattern(compiled.automaton.negations[guard])} between {earlier} and {later}" for guard in guards]
     return [f"tested for each two events that meet: {test}" for test in tests]
 
 

@@ -15,6 +15,7 @@ from cetdsl.ir.machine import longest_trend
 from cetdsl.kernels.aggregate.additive import additive_values, only_trends
 from cetdsl.kernels.aggregate.extremes import kept_of
 from cetdsl.kernels.aggregate.halves import HalvedMachine, HalvedSlice, Pass, has_second_core
+from cetdsl.kernels.aggregate.lots import in_lots, most_pivots
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, Subslices, conditions_of, span_of, subslices_of
@@ -43,12 +44,19 @@ class Evaluator:
         """Computes all accumulators over all slices."""
         events, before, until = self._guarded.with_guards(events)
         conditions = conditions_of(self.spec.query, events, before, until, self._guarded.anchors(events))
-        subslices = subslices_of(self.spec.query, slices, events, bounds)
         halves = self._halves(events, slices)
         tables = build_tables(self.layout, events) if len(halves) < len(slices.low) else None
-        job = _Job(self, events, tables, halves, conditions, subslices, columns, len(slices.low))
-        scaled, exact = job.additive()
-        return Values(scaled[0].real != 0, exact, scaled, job.extremes())
+
+        def together(lot: Slices, bounds: tuple[Ints, Ints]) -> Values:
+            subslices = subslices_of(self.spec.query, lot, events, bounds)
+            job = _Job(self, events, tables, halves, conditions, subslices, columns, len(lot.low))
+            scaled, exact = job.additive()
+            return Values(scaled[0].real != 0, exact, scaled, job.extremes())
+
+        if self.spec.query.pivot < 0:
+            # No event is a subslice of several slices, or each slice is one.
+            return together(slices, bounds)
+        return in_lots(slices, bounds, together, most_pivots(len(events.time)))
 
     @cached_property
     def _halved(self) -> HalvedMachine:

@@ -21,6 +21,7 @@ from cetdsl.ir.machine import Pair
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.aggregate.additive import System, additive_values, system_of
 from cetdsl.kernels.aggregate.links import Link, Members, absorb, gather, link_of, send, walks_of
+from cetdsl.kernels.aggregate.lots import in_lots
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
 from cetdsl.kernels.machine.propagate import Accumulators
 from cetdsl.kernels.numbers.ladder import MULTIPLIED, RANGE_BITS
@@ -61,17 +62,11 @@ class MessageEvaluator:
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """Computes all accumulators over all slices."""
-        found = [
-            self._together(events, columns, slices.low[part], slices.high[part])
-            for part in _parts(slices.high - slices.low)
-        ]
-        whole = zip(*(values.exact for values in found), strict=True)
-        return Values(
-            np.concatenate([values.found for values in found]),
-            [None if one[0] is None else np.concatenate(one) for one in whole],
-            [np.concatenate(one) for one in zip(*(values.scaled for values in found), strict=True)],
-            [np.concatenate(one) for one in zip(*(values.extremes for values in found), strict=True)],
-        )
+
+        def together(lot: Slices, bounds: tuple[Ints, Ints]) -> Values:
+            return values_of(self.spec, _Job(self, events, lot.low, lot.high), columns, len(events.time))
+
+        return in_lots(slices, bounds, together, _TOGETHER)
 
     def neighbours(self, variable: int) -> Iterator[tuple[int, tuple[int, int]]]:
         """The variables that predicates relate to one, each with the link to it."""
@@ -93,9 +88,6 @@ class MessageEvaluator:
                 reached.add(variable)
                 stack += [other for other, _ in self.neighbours(variable) if other not in reached]
         return found
-
-    def _together(self, events: Events, columns: list[ValueColumn], low: Ints, high: Ints) -> Values:
-        return values_of(self.spec, _Job(self, events, low, high), columns, len(events.time))
 
 
 class Job(Protocol):
@@ -120,19 +112,6 @@ def values_of(spec: KernelSpec, job: Job, columns: list[ValueColumn], events: in
     scaled, exact = additive_values(spec, columns, events, ways > RANGE_BITS, job.compute, moduli)
     found = scaled[0].real != 0
     return Values(found, exact, scaled, job.extremes(columns, found))
-
-
-def _parts(sizes: Ints) -> Iterator[slice]:
-    """Cuts slices of these sizes into ranges that are evaluated together; at least one."""
-    total = np.cumsum(sizes)
-    begin = 0
-    while True:
-        before = total[begin - 1] if begin else 0
-        end = max(int(np.searchsorted(total, before + _TOGETHER, side="right")), begin + 1)
-        yield slice(begin, end)
-        begin = end
-        if begin >= len(sizes):
-            return
 
 
 def own_messages(event: Ints, variable: int, accumulators: Accumulators, system: System) -> NDArray[Any]:

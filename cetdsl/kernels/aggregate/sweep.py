@@ -19,6 +19,7 @@ from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import longest_trend
 from cetdsl.kernels.aggregate.additive import System, additive_values, system_of
+from cetdsl.kernels.aggregate.lots import in_lots, most_pivots
 from cetdsl.kernels.aggregate.merge_tree import (
     Level,
     Queries,
@@ -63,11 +64,15 @@ class SweepEvaluator:
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """Computes all accumulators over all slices."""
-        job = _Job(self, events, subslices_of(self.spec.query, slices, events, bounds), len(slices.low))
-        long = likely_beyond(slices.high - slices.low, self._longest)
-        moduli = (MULTIPLIED, MULTIPLIED)
-        scaled, exact = additive_values(self.spec, columns, len(events.time), long, job.compute, moduli)
-        return Values(scaled[0].real != 0, exact, scaled, job.extremes(columns))
+
+        def together(lot: Slices, bounds: tuple[Ints, Ints]) -> Values:
+            job = _Job(self, events, subslices_of(self.spec.query, lot, events, bounds), len(lot.low))
+            long = likely_beyond(lot.high - lot.low, self._longest)
+            moduli = (MULTIPLIED, MULTIPLIED)
+            scaled, exact = additive_values(self.spec, columns, len(events.time), long, job.compute, moduli)
+            return Values(scaled[0].real != 0, exact, scaled, job.extremes(columns))
+
+        return in_lots(slices, bounds, together, most_pivots(len(events.time)))
 
 
 class _Job:
@@ -143,7 +148,9 @@ class _Walk:
         readable = 0
         for variable in side.rules.variable.tolist():
             readable |= 1 << variable if variable >= 0 else 0
-        leaves = np.flatnonzero(events.mask & readable)
+        # Of all events, only those of these slices.
+        low, high = int(subslices.first.min(initial=len(events.mask))), int(subslices.high.max(initial=0))
+        leaves = low + np.flatnonzero(events.mask[low:high] & readable)
         segment = np.searchsorted(events.segment_start, leaves, side="right") - 1
         owner = np.searchsorted(events.segment_start, subslices.pivot, side="right") - 1
         # Backwards, all that rises with time is turned over.

@@ -10,7 +10,7 @@ import pyarrow as pa
 from cetdsl.ir.stages import FirstSpec
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import Columns
-from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_numpy, order_codes
+from cetdsl.kernels.wire.columns import as_array, from_numpy, key_numbers, order_codes
 
 #: Bytes of rows that are looked at together, about, and rows that are given at once.
 BUFFER_BYTES, GIVEN_ROWS = 32 << 20, 10_000
@@ -34,7 +34,7 @@ def first_stream(spec: FirstSpec, batches: Iterator[pa.RecordBatch], buffer_byte
 def _first(spec: FirstSpec, batches: list[pa.RecordBatch]) -> pa.Table:
     rows = pa.Table.from_batches(batches).combine_chunks()
     places = [as_array(rows.column(place)) for place in spec.places]
-    chosen = _chosen(KeyNumbers().of(places, rows.num_rows)[0], as_array(rows.column(spec.weight)), spec.size)
+    chosen = _chosen(key_numbers(places, rows.num_rows)[0], as_array(rows.column(spec.weight)), spec.size)
     return rows.take(from_numpy(chosen))
 
 

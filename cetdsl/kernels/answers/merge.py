@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
@@ -22,10 +25,13 @@ from cetdsl.kernels.answers.tables import (
     merge_rows,
     scaled_integers,
 )
-from cetdsl.kernels.numbers.scaled import Objects, Scaled, sum_scaled
+from cetdsl.kernels.numbers.scaled import Objects, Scaled, nearest_whole, sum_scaled
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_numpy, to_numpy
 
+#: The number 1, scaled.
+_ONE = 0.5 + 1j
+_Numbers = TypeVar("_Numbers", bound=NDArray[Any])
 #: Rows as their key columns and what the accumulators hold.
 _Keyed = tuple[list[pa.Array], AccumulatorTable]
 
@@ -85,9 +91,10 @@ def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
 
     Notes
     -----
-    With n1, n2 trends that only one side matches and n12 that both do there are ``n1 n2 + n1 n12 + n2 n12 + n12 (n12 -
-    1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend of only the left side is in ``n2 + n12`` of them, one of
-    both in ``n1 + n2 + n12 - 1``.
+    With n1 and n2 trends of the sides, of which both match n12, there are ``n1 n2 - n12 (n12 + 1) / 2`` pairs. That is
+    what Hamlet (SIGMOD 2021, section 5) writes with the numbers of trends that only one side matches. No more than
+    three quarters of the product are taken away, unless there is no pair at all, so rounded counts give a rounded
+    answer.
     """
     sliding = has_windows(spec.query.windowing)
     keys = spec.answer.groups + sliding
@@ -129,52 +136,84 @@ def pair_tables(spec: KernelSpec, sides: Sequence[AccumulatorTable]) -> tuple[Ac
 
 def _with_pairs(table: AccumulatorTable) -> tuple[AccumulatorTable, Ints]:
     """Returns the rows that have a pair, and their numbers."""
-    found = np.nonzero([value > 0 for value in table.exact[0]])[0]  # type: ignore[union-attr]
+    found = np.flatnonzero(table.scaled[0].real > 0)
     return table.take(found), found
 
 
+class _Weights:
+    """Says how often the value of a trend counts: of the left side, of the right one, and, to be taken away, of both.
+
+    A trend of one side is paired with all of the other side. That counts the pairs of two trends which both sides match
+    twice, and each such trend with itself as if it were two: ``n12 + 1`` times too often for each of these.
+    """
+
+    def __init__(self, table: AccumulatorTable, rows: Ints) -> None:
+        self._whole: tuple[Objects, ...] | None = None
+        self.scaled: tuple[Scaled, ...]
+        if (counts := table.exact[0]) is not None:
+            left, right, both = _picked_whole(counts, rows)
+            self._whole = right, left, both + 1
+            self.scaled = tuple(map(scaled_integers, self._whole))
+        else:
+            first, second, common = _picked(table.scaled[0], rows)
+            self.scaled = second, first, _sum_of([common, np.full_like(common, _ONE)])
+
+    @cached_property
+    def whole(self) -> tuple[Objects, ...]:
+        """The weights as whole numbers, which are rounded if the counts are."""
+        if self._whole is not None:
+            return self._whole
+        left, right, both = (np.array([*map(nearest_whole, one)], dtype=object) for one in self.scaled)
+        return left, right, both
+
+
 def _paired(spec: KernelSpec, table: AccumulatorTable, rows: Ints) -> AccumulatorTable:
-    counts = table.exact[0]
-    assert counts is not None, "pairs are formed from exact counts"
-
-    def of_sides(values: Objects) -> tuple[Objects, Objects, Objects]:
-        """Returns the accumulators of the trends that only the left side matches, only the right one, and both."""
-        left, right, both = (np.array([int(values[r]) if r >= 0 else 0 for r in side], dtype=object) for side in rows)
-        return left - both, right - both, both
-
-    left, right, both = of_sides(counts)
-    in_pairs = (right + both, left + both, left + right + both - 1)
+    weights = _Weights(table, rows)
     exact: list[Objects | None] = []
     scaled: list[Scaled] = []
-    for k, values in enumerate(table.exact):
+    for values, rounded in zip(table.exact, table.scaled, strict=True):
         if values is None:
             exact.append(None)
-            scaled.append(_pair_scaled(table.scaled[k], rows, in_pairs))
-            continue
-        if k == 0:
-            total = left * right + left * both + right * both + both * (both - 1) // 2
+            scaled.append(_pair_scaled(rounded, rows, weights.scaled))
         else:
-            total = sum(s * n for s, n in zip(of_sides(values), in_pairs, strict=True))
-        exact.append(total)
-        scaled.append(scaled_integers(total))
+            (left, right, both), (of_left, of_right, of_both) = _picked_whole(values, rows), weights.whole
+            total = left * of_left + right * of_right - both * of_both
+            exact.append(total)
+            scaled.append(scaled_integers(total))
+    # Each pair has been counted by either of its trends.
+    scaled[0] = scaled[0] - 1j
+    if (twice := exact[0]) is not None:
+        exact[0] = twice // 2
     return AccumulatorTable(exact, scaled, _pair_extremes(spec, table, rows))
 
 
-def _pair_scaled(values: Scaled, rows: Ints, in_pairs: tuple[Objects, ...]) -> Scaled:
-    weights = [scaled_integers(n) for n in in_pairs]
-    picked = [np.where(side >= 0, values[side], 0) for side in rows]
+def _picked(values: _Numbers, rows: Ints) -> tuple[_Numbers, _Numbers, _Numbers]:
+    """Returns the values of the left side, the right side and both sides; 0 where there is no row."""
+    left, right, both = (cast("_Numbers", np.where(side >= 0, values[side], 0)) for side in rows)
+    return left, right, both
+
+
+def _picked_whole(values: Objects, rows: Ints) -> tuple[Objects, Objects, Objects]:
+    """Returns whole numbers as :func:`_picked` does, as those of Python, whose products have any size."""
+    return _picked(np.array([int(value) for value in values], dtype=object), rows)
+
+
+def _pair_scaled(values: Scaled, rows: Ints, weights: tuple[Scaled, ...]) -> Scaled:
+    left, right, both = _picked(values, rows)
     # Infinities and NaN do not cancel out. Every trend is in some pair, so they spread from either side.
     with np.errstate(invalid="ignore"):
-        total = picked[0].real + picked[1].real
+        total = left.real + right.real
     spreads = ~np.isfinite(total)
-    picked = [np.where(spreads, 0, side) for side in picked]
-    # Left + right - both * (the pairs that both sides counted): every term is scaled by its number of pairs.
     # The negated conjugate is the negative number: its mantissa is negated, its exponent is not.
-    given = [(side, weights[k]) for k, side in enumerate(picked)]
-    terms = [_times(*term) for term in (*given, (-picked[2].conj(), weights[0]), (-picked[2].conj(), weights[1]))]
-    stacked = np.stack(terms, axis=1).reshape(-1)
-    summed = sum_scaled(stacked, np.arange(0, len(stacked), len(terms)))
+    terms = [np.where(spreads, 0, side) for side in (left, right, -both.conj())]
+    summed = _sum_of([_times(side, weight) for side, weight in zip(terms, weights, strict=True)])
     return np.where(spreads, total, summed)
+
+
+def _sum_of(terms: list[Scaled]) -> Scaled:
+    """Adds up scaled numbers, row by row."""
+    stacked = np.stack(terms, axis=1).reshape(-1)
+    return sum_scaled(stacked, np.arange(0, len(stacked), len(terms)))
 
 
 def _times(a: Scaled, b: Scaled) -> Scaled:

@@ -203,7 +203,9 @@ def _falling(found: KBest, unit: int | None) -> Numbers:
     """Returns numbers that rise as Spark's falling order has the weights: NaN first, NULL last."""
     if unit is not None:
         # Chunks have units of their own, and Python's numbers hold the weights whichever they are.
-        whole = np.array([-value for value in _whole(found, unit)], dtype=object)
-        return np.where(found.present, whole, math.inf)
-    bits = ordered_bits(found.weight.astype(np.float64)) if found.weight.dtype == np.float64 else found.weight
-    return np.where(found.present, np.invert(bits.astype(np.int64)), np.iinfo(np.int64).max)
+        falling: Numbers = np.array([-value for value in _whole(found, unit)], dtype=object)
+    else:
+        bits = ordered_bits(found.weight.astype(np.float64)) if found.weight.dtype == np.float64 else found.weight
+        falling = np.invert(bits.astype(np.int64))
+    # No whole number of 64 bits is left for NULL.
+    return falling if found.present.all() else np.where(found.present, falling.astype(object), math.inf)

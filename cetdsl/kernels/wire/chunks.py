@@ -238,6 +238,8 @@ class ChunkReader:
     def _chunk(self, pending: list[pa.RecordBatch], complete: bool) -> Chunk:
         try:
             return self._prepare(pa.Table.from_batches(pending), complete)
+        except GroupTooLarge:
+            raise  # it says more than we could
         except MemoryError as error:
             last = pending[-1].slice(pending[-1].num_rows - 1)
             time = int(self._time_and_mask(last)[0][0])
@@ -354,14 +356,17 @@ def too_large(spec: KernelSpec, row: pa.RecordBatch | pa.Table, time: int, event
 
 @contextmanager
 def refusing_too_large(spec: KernelSpec, chunk: Chunk) -> Iterator[None]:
-    """Turns running out of memory over a chunk into an error that names its largest key."""
+    """Turns running out of memory over a chunk into an error that names its largest window, or else its largest key."""
     try:
         yield
     except GroupTooLarge:
         raise  # it says more than we could
     except MemoryError as error:
-        sizes = np.diff(chunk.events.segment_start)
-        last = int(chunk.events.segment_start[np.argmax(sizes) + 1]) - 1
+        ends = np.concatenate([slices.high for slices, _ in chunk.asked])
+        sizes = ends - np.concatenate([slices.low for slices, _ in chunk.asked])
+        if not len(sizes):
+            ends, sizes = chunk.events.segment_start[1:], np.diff(chunk.events.segment_start)
+        last = int(ends[np.argmax(sizes)]) - 1
         row, time = chunk.table.slice(last, 1), int(chunk.events.time[last])
         raise too_large(spec, row, time, int(sizes.max())) from error
 

@@ -32,6 +32,11 @@ def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """Returns all rows of a table in one batch."""
+    return pa.RecordBatch.from_arrays([as_array(column) for column in rows.columns], schema=rows.schema)
+
+
 def from_numpy(values: NDArray[Any], absent: Bools | None = None, kind: pa.DataType | None = None) -> pa.Array:
     """Makes an Arrow array of numbers without a copy, with NULL where ``absent``.
 
@@ -187,52 +192,37 @@ def _ranks(columns: list[pa.Array]) -> Ints:
     return ranks
 
 
-class KeyNumbers:
-    """Numbers keys in the order in which they are met: equal ones, also NULL ones, have one number in all batches.
+def key_numbers(keys: Sequence[pa.Array], count: int) -> tuple[Ints, int]:
+    """Numbers ``count`` keys, given by columns, in the order in which they are met, and says how many there are.
+
+    Equal ones, also NULL ones, have one number.
 
     Examples
     --------
-    >>> numbers = KeyNumbers()
-    >>> numbers.of([pa.array(["b", "a", None, "b"])], 4)[0].tolist()
-    [0, 1, 2, 0]
-    >>> numbers.of([pa.array(["c", "a"])], 2)[0].tolist()
-    [3, 1]
+    >>> numbers, met = key_numbers([pa.array(["b", "a", None, "b"])], 4)
+    >>> numbers.tolist(), met
+    ([0, 1, 2, 0], 3)
     """
+    number, numbers = np.zeros(count, dtype=np.int64), min(count, 1)
+    for place, key in enumerate(keys):
+        if pa.types.is_null(key.type):
+            continue
+        if pa.types.is_nested(key.type):
+            key = nested_text(key)
+        if pa.types.is_floating(key.type):
+            codes, valid = order_codes([key])
+            key = from_numpy(codes[0], ~valid[0] if key.null_count else None)
+        found, many = _numbered(key)
+        if place:
+            # Most combinations may not occur.
+            found, many = _numbered(from_numpy(number << 32 | found))
+        number, numbers = found, many
+    return number, numbers
 
-    def __init__(self) -> None:
-        self._met: dict[int, pa.Array] = {}
 
-    def of(self, keys: Sequence[pa.Array], count: int) -> tuple[Ints, int]:
-        """Returns the numbers of ``count`` keys, given by columns, and how many keys have been met so far."""
-        number, numbers = np.zeros(count, dtype=np.int64), min(count, 1)
-        for column, key in enumerate(keys):
-            if pa.types.is_null(key.type):
-                continue
-            if pa.types.is_nested(key.type):
-                key = _nested_text(key)
-            if pa.types.is_floating(key.type):
-                codes, valid = order_codes([key])
-                key = from_numpy(codes[0], ~valid[0] if key.null_count else None)
-            found, many = self._number(2 * column, key)
-            if column:
-                # Most combinations may not occur.
-                found, many = self._number(2 * column + 1, from_numpy(number << 32 | found))
-            number, numbers = found, many
-        return number, numbers
-
-    def _number(self, place: int, values: pa.Array) -> tuple[Ints, int]:
-        encoded = values.dictionary_encode(null_encoding="encode")
-        new = encoded.dictionary
-        if place not in self._met:
-            self._met[place] = new
-            return to_numpy(encoded.indices).astype(np.int64), len(new)
-        met = self._met[place]
-        found = pc.index_in(new, value_set=met)
-        known = validity(found)
-        numbers = np.where(known, to_numpy(found), len(met) + np.cumsum(~known) - 1)
-        if not known.all():
-            self._met[place] = pa.concat_arrays([met, new.filter(found.is_null())])
-        return numbers[to_numpy(encoded.indices)].astype(np.int64), len(self._met[place])
+def _numbered(values: pa.Array) -> tuple[Ints, int]:
+    encoded = values.dictionary_encode(null_encoding="encode")
+    return to_numpy(encoded.indices).astype(np.int64), len(encoded.dictionary)
 
 
 def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
@@ -243,7 +233,7 @@ def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
     for column in columns:
         nested = pa.types.is_nested(column.type)
         if nested or pa.types.is_floating(column.type) or pa.types.is_null(column.type):
-            codes, valid = order_codes([_nested_text(column) if nested else column])
+            codes, valid = order_codes([nested_text(column) if nested else column])
             changes[1:] |= (codes[0, 1:] != codes[0, :-1]) | (valid[0, 1:] != valid[0, :-1])
             continue
         changes[1:] |= truths(pc.not_equal(column[1:], column[:-1]))
@@ -253,9 +243,27 @@ def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
     return changes
 
 
-def _nested_text(column: pa.Array) -> pa.Array:
+def nested_text(column: pa.Array) -> pa.Array:
     """Returns texts that are equal where nested values are; keys of nested types are rare."""
-    return pa.array([None if v is None else repr(_positive_zeros(v)) for v in column.to_pylist()], pa.string())
+    values = column.cast(_stored(column.type)).to_pylist()
+    absent = ~validity(column) if column.null_count else None
+    return from_bytes([repr(_positive_zeros(value)).encode() for value in values], pa.string(), absent)
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """Returns a type of values as they are stored, of which Python has each: its times end with the year 9999."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_stored(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_stored(kind.key_type), _stored(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)))
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return pa.int64()
+    if pa.types.is_date(kind):
+        return pa.int32()
+    # Text that came from bytes need not be UTF-8.
+    return {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(kind, kind)
 
 
 def _positive_zeros(value: object) -> object:

@@ -3,16 +3,22 @@
 Positions are sorted, and then each column is moved once, but for the times, which come sorted, and for keys, of which
 one row's is repeated. Where the rows are more than may be held, they are sorted a part at a time, each part is written
 to a file in Spark's local directory, and the parts are merged from there.
+
+What is held of keys that are met in different parts would grow with their number, so parts are sorted by a hash of the
+key, which needs no memory of other keys. Of two keys that share a hash one goes on, and the rows of the other one are
+sorted by themselves, by another hash.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import IO, NamedTuple
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
@@ -21,20 +27,25 @@ from cetdsl.ir.layout import BUCKET, TIME, RowLayout
 from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.kernels.vocabulary import Bools, Ints, Places
 from cetdsl.kernels.wire.columns import (
-    KeyNumbers,
     as_array,
+    differs_from_previous,
     from_numpy,
     integers,
+    key_numbers,
+    one_batch,
     order_codes,
     to_numpy,
     validity,
 )
+from cetdsl.kernels.wire.key_hashes import hashes_of
 from cetdsl.kernels.wire.radix import order_by_key_and_time
 
 #: Rows of a batch at most.
 BATCH_ROWS = 1 << 17
 #: Parts that are merged at once.
 MERGED_PARTS = 32
+#: Bytes of rows that are sorted together at most, whatever may be held.
+MOST_TOGETHER = 1 << 30
 _ENDS = np.iinfo(np.int64)
 
 
@@ -51,15 +62,29 @@ def order_of(layout: RowLayout, *, buckets_rise: bool) -> RowOrder:
 
 
 class _Piece(NamedTuple):
-    """Rows in order, with the numbers of their keys, and their times: the first column that they are sorted by."""
+    """Rows, most often in order, with the numbers of their keys and with their times: the first column of the order.
+
+    Where parts are merged, the numbers are hashes.
+    """
 
     number: Ints
     time: Ints
     rows: pa.RecordBatch
 
     def part(self, low: int, high: int) -> _Piece:
-        """Returns some of the rows."""
+        """Returns the rows between two positions."""
         return _Piece(self.number[low:high], self.time[low:high], self.rows.slice(low, high - low))
+
+    def at(self, positions: Ints) -> _Piece:
+        """Returns the rows at some positions."""
+        return _Piece(self.number[positions], self.time[positions], self.rows.take(from_numpy(positions)))
+
+
+class _Keyed(NamedTuple):
+    """The keys of rows: the place of each one's number among the numbers that occur, which rise."""
+
+    place: Ints
+    numbers: Ints
 
 
 def order_stream(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
@@ -77,41 +102,146 @@ def in_order(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     >>> [batch.to_pydict() for batch in in_order(RowOrder((0,), (OrderKey(1),)), [batch])]
     [{'k': ['b', 'b', 'a'], 't': [4, 5, 3]}]
     """
-    numbers, waiting, held = KeyNumbers(), list[pa.RecordBatch](), 0
+    # One array of Arrow holds less than 2 GiB of text.
+    order = attrs.evolve(order, memory=min(order.memory, MOST_TOGETHER))
     with ExitStack() as files:
-        stored = _Parts(order, files)
+        sorter = _Sorter(order, files)
         for batch in batches:
             if order.nulls_apart and (time := batch.column(order.by[0].column)).null_count:
                 yield batch.filter(time.is_null())
                 batch = batch.filter(time.is_valid())
-            if batch.num_rows:
-                waiting.append(batch)
-                held += batch.nbytes
-            if held > order.memory:
-                stored.add(_sorted(order, numbers, waiting))
-                held = 0
-        parts = stored.few()
-        if waiting:
-            parts.append(_sorted(order, numbers, waiting))
-        yield from (piece.rows for piece in (_merged(order, parts) if len(parts) > 1 else parts[0] if parts else ()))
+            sorter.add(batch)
+        yield from sorter.rows()
 
 
-def _sorted(order: RowOrder, numbers: KeyNumbers, batches: list[pa.RecordBatch]) -> Iterator[_Piece]:
-    """Yields the rows of batches in order; the list of them is emptied, so that nobody else holds them meanwhile."""
-    rows = pa.Table.from_batches(batches)
+class _Sorter:
+    """Puts rows in order that it is given a batch at a time; ``salt`` is one of the hashes of keys."""
+
+    def __init__(self, order: RowOrder, files: ExitStack, salt: int = 0) -> None:
+        self._order = order
+        self._waiting, self._held = list[pa.RecordBatch](), 0
+        self._hashing = _Hashing(order, files, salt)
+        self._stored = _Parts(self._hashing, files)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Takes rows."""
+        if batch.num_rows:
+            self._waiting.append(batch)
+            self._held += batch.nbytes
+        if self._held > self._order.memory:
+            self._stored.add(_sorted(self._order, self._waiting, self._hashing))
+            self._held = 0
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yields all rows in order."""
+        parts = self._stored.few()
+        if parts:
+            if self._waiting:
+                parts.append(_sorted(self._order, self._waiting, self._hashing))
+            yield from (piece.rows for piece in _merged(self._hashing, parts))
+            if self._hashing.strangers is not None:
+                yield from self._hashing.strangers.rows()
+        elif self._waiting:
+            # In order of hashes, rows would be moved that came in order of their keys.
+            yield from (piece.rows for piece in _sorted(self._order, self._waiting))
+
+
+class _Hashing:
+    """Numbers keys by their hashes, and takes out the rows of *strangers*: keys whose hash is another key's.
+
+    So rows with one hash have one key in each piece, and in the end in all.
+    """
+
+    def __init__(self, order: RowOrder, files: ExitStack, salt: int) -> None:
+        self.order, self._files, self._salt = order, files, salt
+        self.strangers: _Sorter | None = None
+        # For each hash that was seen to be shared, a row with the key whose it is.
+        self._owner: dict[int, pa.RecordBatch] = {}
+
+    def of_part(self, piece: _Piece, keys: int) -> tuple[_Piece, _Keyed]:
+        """Numbers the keys of rows in any order; they have numbers below ``keys`` so far, in any order."""
+        one_each = np.empty(keys, dtype=np.int64)
+        one_each[piece.number] = np.arange(len(piece.number))
+        hashes = hashes_of(self._keys(piece.rows, one_each), keys, self._salt)
+        numbers, place, sharing = np.unique(hashes, return_inverse=True, return_counts=True)
+        place = place[piece.number]
+        if len(numbers) == keys:
+            return piece, _Keyed(place, numbers)
+        return self._without_strangers(piece._replace(number=numbers[place]), numbers[sharing > 1], None)
+
+    def of_pieces(self, pieces: Sequence[_Piece], before: _Piece | None) -> tuple[_Piece, _Keyed]:
+        """Joins pieces, of which each is in order, and numbers their keys.
+
+        ``before`` is the row before them all, if there is one.
+        """
+        piece = _joined(pieces)
+        begun = _differs(piece.number)
+        begun[np.cumsum([0, *(len(each.number) for each in pieces[:-1])])] = True
+        begins = np.flatnonzero(begun)
+        order = np.argsort(piece.number[begins], kind="stable")
+        stretches = begins[order]
+        hashes = piece.number[stretches]
+        is_new = _differs(hashes)
+        strange = differs_from_previous(self._keys(piece.rows, stretches), len(stretches)) & ~is_new
+        if before is not None and before.number[0] == hashes[0]:
+            two = zip(self._keys(before.rows), self._keys(piece.rows, stretches[:1]))
+            strange[0] = differs_from_previous([pa.concat_arrays(keys) for keys in two], 2)[1]
+        shared = strange | np.isin(hashes, list(self._owner)) if self._owner else strange
+        if shared.any():
+            return self._without_strangers(piece, np.unique(hashes[shared]), before)
+        place = np.empty(len(begins), dtype=np.int64)
+        place[order] = np.cumsum(is_new) - 1
+        return piece, _Keyed(np.repeat(place, np.diff(begins, append=len(piece.number))), hashes[is_new])
+
+    def _keys(self, rows: pa.RecordBatch, positions: Ints | None = None) -> list[pa.Array]:
+        """Returns the keys of rows, or of those at some positions."""
+        keys = [rows.column(key) for key in self.order.keys]
+        return keys if positions is None else [key.take(from_numpy(positions)) for key in keys]
+
+    def _without_strangers(self, piece: _Piece, shared: Ints, before: _Piece | None) -> tuple[_Piece, _Keyed]:
+        """Returns the other rows, and their keys, where some hashes are shared."""
+        strange = np.zeros(len(piece.number), dtype=np.bool_)
+        for number in shared.tolist():
+            found = np.flatnonzero(piece.number == number)
+            # A copy, as a slice would hold all of the rows.
+            first = piece.at(found[:1]) if before is None or before.number[0] != number else before.at(np.zeros(1, int))
+            owner = self._owner.setdefault(number, first.rows)
+            keys = map(pa.concat_arrays, zip(self._keys(owner), self._keys(piece.rows, found)))
+            strange[found] = key_numbers(list(keys), len(found) + 1)[0][1:] != 0
+        self.strangers = self.strangers or _Sorter(self.order, self._files, self._salt + 1)
+        self.strangers.add(piece.at(np.flatnonzero(strange)).rows)
+        piece = piece.at(np.flatnonzero(~strange))
+        numbers, place = np.unique(piece.number, return_inverse=True)
+        return piece, _Keyed(place, numbers)
+
+
+def _differs(numbers: Ints) -> Bools:
+    """Returns where numbers are not the ones before."""
+    return np.append(np.ones(min(len(numbers), 1), dtype=np.bool_), numbers[1:] != numbers[:-1])
+
+
+def _sorted(order: RowOrder, batches: list[pa.RecordBatch], hashing: _Hashing | None = None) -> Iterator[_Piece]:
+    """Yields the rows of batches in order; the list of them is emptied, so that nobody else holds them meanwhile.
+
+    Keys are in the order in which they are met, or in that of their hashes.
+    """
+    table = pa.Table.from_batches(batches)
     batches.clear()
-    rows = rows.combine_chunks()
-    number, count = numbers.of([as_array(rows.column(key)) for key in order.keys], rows.num_rows)
-    time = _times(order, rows)
-    yield from _in_pieces(order, rows, number, time, _positions(order, rows, number, count, time))
+    rows = one_batch(table)
+    del table
+    number, keys = key_numbers([rows.column(key) for key in order.keys], rows.num_rows)
+    piece, keyed = _Piece(number, _times(order, rows), rows), _Keyed(number, np.arange(keys))
+    if hashing is not None:
+        piece, keyed = hashing.of_part(piece, keys)
+    yield from _in_pieces(order, piece, keyed)
 
 
-def _times(order: RowOrder, rows: pa.Table) -> Ints:
+def _times(order: RowOrder, rows: pa.RecordBatch) -> Ints:
     """The first column that rows are sorted by, as rising whole numbers; NULL has the least or the greatest one."""
     if not order.by:
         return np.zeros(rows.num_rows, dtype=np.int64)
     first = order.by[0]
-    column = as_array(rows.column(first.column))
+    column = rows.column(first.column)
     time = order_codes([column])[0][0] if pa.types.is_floating(column.type) else integers(column)
     time = ~time if first.falls else time
     if column.null_count:
@@ -119,14 +249,15 @@ def _times(order: RowOrder, rows: pa.Table) -> Ints:
     return time
 
 
-def _positions(order: RowOrder, rows: pa.Table, number: Ints, count: int, time: Ints) -> tuple[Places, Ints] | None:
+def _positions(order: RowOrder, rows: pa.RecordBatch, keyed: _Keyed, time: Ints) -> tuple[Places, Ints] | None:
     """Returns the positions of rows in order, and their times then; None if they are in order."""
+    number = keyed.place
     # NULL may have the number of a value.
     has_nulls = bool(order.by) and rows.column(order.by[0].column).null_count > 0
     ties = order.by[0 if has_nulls else 1 :]
     if _is_in_order(number, time, bool(ties)):
         return None
-    positions, times = order_by_key_and_time(number, count, time)
+    positions, times = order_by_key_and_time(number, len(keyed.numbers), time)
     if ties:
         number = number[positions]
         _break_ties(positions, (times[1:] == times[:-1]) & (number[1:] == number[:-1]), ties, rows)
@@ -139,7 +270,7 @@ def _is_in_order(number: Ints, time: Ints, tied: bool) -> bool:
     return bool(((number[1:] > number[:-1]) | ((number[1:] == number[:-1]) & later)).all())
 
 
-def _break_ties(positions: Places, same: Bools, ties: Sequence[OrderKey], rows: pa.Table) -> None:
+def _break_ties(positions: Places, same: Bools, ties: Sequence[OrderKey], rows: pa.RecordBatch) -> None:
     """Sorts, in place, the rows that have the key and the time of their neighbour (``same``) by what breaks ties."""
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     if not len(tied):
@@ -148,25 +279,24 @@ def _break_ties(positions: Places, same: Bools, ties: Sequence[OrderKey], rows: 
     found = from_numpy(positions[tied])
     by: list[Ints | Bools] = []
     for tie in reversed(ties):
-        codes, valid = order_codes([as_array(rows.column(tie.column).take(found))])
+        codes, valid = order_codes([rows.column(tie.column).take(found)])
         by += [~codes[0] if tie.falls else codes[0], ~valid[0] if tie.nulls_last else valid[0]]
     positions[tied] = positions[tied][np.lexsort((*by, instant))]
 
 
-def _in_pieces(
-    order: RowOrder, rows: pa.Table, number: Ints, time: Ints, found: tuple[Places, Ints] | None
-) -> Iterator[_Piece]:
-    """Yields rows a batch at a time, as they are or in the order found."""
+def _in_pieces(order: RowOrder, unsorted: _Piece, keyed: _Keyed) -> Iterator[_Piece]:
+    """Yields rows in order, a batch at a time."""
+    _, time, rows = unsorted
+    place, numbers = keyed
+    found = _positions(order, rows, keyed, time)
     if found is None:
         for low, high in _batches(rows.num_rows):
-            columns = [as_array(column) for column in rows.slice(low, high - low).columns]
-            yield _Piece(number[low:high], time[low:high], _batch(rows.schema, columns))
+            yield _Piece(numbers[place[low:high]], time[low:high], rows.slice(low, high - low))
         return
     positions, times = found
-    counts = np.bincount(number)
+    counts = np.bincount(place)
     ends = np.cumsum(counts)
-    # A key without rows is in no piece, whatever its first row is taken to be.
-    first = positions[np.minimum(ends - counts, len(positions) - 1)]
+    first = positions[ends - counts]
     alike, sorted_by = _alike_in_key(order, rows.schema), _sorted_by_its_values(order, rows)
     for low, high in _batches(rows.num_rows):
         begun = int(np.searchsorted(ends, low, side="right"))
@@ -177,10 +307,10 @@ def _in_pieces(
         columns = [
             from_numpy(times[low:high], kind=column.type)
             if n == sorted_by
-            else as_array(column.take(of_key if n in alike else moved))
+            else column.take(of_key if n in alike else moved)
             for n, column in enumerate(rows.columns)
         ]
-        yield _Piece(owner, times[low:high], _batch(rows.schema, columns))
+        yield _Piece(numbers[owner], times[low:high], _batch(rows.schema, columns))
 
 
 def _batches(count: int) -> Iterator[tuple[int, int]]:
@@ -195,7 +325,7 @@ def _alike_in_key(order: RowOrder, schema: pa.Schema) -> set[int]:
     return {key for key, kind in kinds.items() if not (pa.types.is_floating(kind) or pa.types.is_nested(kind))}
 
 
-def _sorted_by_its_values(order: RowOrder, rows: pa.Table) -> int | None:
+def _sorted_by_its_values(order: RowOrder, rows: pa.RecordBatch) -> int | None:
     """Returns the column whose values are those that rows were sorted by, bit by bit; None if there is none."""
     if not order.by or order.by[0].falls:
         return None
@@ -227,8 +357,8 @@ class _Parts:
     which there are as many as the logarithm of the number of parts says.
     """
 
-    def __init__(self, order: RowOrder, files: ExitStack) -> None:
-        self._order, self._files = order, files
+    def __init__(self, hashing: _Hashing, files: ExitStack) -> None:
+        self._hashing, self._files = hashing, files
         self._levels: list[list[Iterator[_Piece]]] = []
 
     def add(self, pieces: Iterator[_Piece], level: int = 0) -> None:
@@ -239,18 +369,18 @@ class _Parts:
         parts.append(self._written(pieces))
         if len(parts) == MERGED_PARTS:
             self._levels[level] = []
-            self.add(_merged(self._order, parts), level + 1)
+            self.add(_merged(self._hashing, parts), level + 1)
 
     def few(self) -> list[Iterator[_Piece]]:
         """Returns all parts, so few that one more can be merged with them; the least are merged for that."""
         parts = [part for level in reversed(self._levels) for part in level]
         while len(parts) >= MERGED_PARTS:
             last = parts[-min(MERGED_PARTS, len(parts) - MERGED_PARTS + 2) :]
-            parts = [*parts[: -len(last)], self._written(_merged(self._order, last))]
+            parts = [*parts[: -len(last)], self._written(_merged(self._hashing, last))]
         return parts
 
     def _written(self, pieces: Iterator[_Piece]) -> Iterator[_Piece]:
-        return _on_disk(pieces, self._order.memory, self._files)
+        return _on_disk(pieces, self._hashing.order.memory, self._files)
 
 
 def _on_disk(pieces: Iterator[_Piece], memory: int, files: ExitStack) -> Iterator[_Piece]:
@@ -288,6 +418,8 @@ def _write(pieces: Iterator[_Piece], memory: int, file: IO[bytes]) -> None:
 
 def _read(file: IO[bytes]) -> Iterator[_Piece]:
     with file:
+        if not file.seek(0, os.SEEK_END):
+            return  # all rows were strangers
         file.seek(0)
         for batch in pa.ipc.open_stream(file):
             rows = pa.RecordBatch.from_arrays(batch.columns[2:], names=batch.schema.names[2:])
@@ -298,59 +430,71 @@ def _read(file: IO[bytes]) -> Iterator[_Piece]:
 
 
 class _Head:
-    """The next rows of a part; as long as the part goes on there is one."""
+    """The next rows of a part; as long as the part goes on there are some."""
 
     def __init__(self, pieces: Iterator[_Piece]) -> None:
         self._pieces = pieces
-        self.piece, self.goes_on = next(pieces), True
+        self._held, self.goes_on = deque[_Piece](), True
+        self.read()
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are rows that have not been taken."""
+        return bool(self._held)
 
     @property
     def last(self) -> tuple[int, int]:
         """Key and time of the last of these rows."""
-        return int(self.piece.number[-1]), int(self.piece.time[-1])
+        piece = self._held[-1]
+        return int(piece.number[-1]), int(piece.time[-1])
 
-    def take(self, end: tuple[int, int] | None) -> _Piece:
+    def take(self, end: tuple[int, int] | None) -> Iterator[_Piece]:
         """Takes the rows before a key and time away; None: all."""
-        count = len(self.piece.number)
-        cut = count if end is None else self._before(*end)
-        taken, self.piece = self.piece.part(0, cut), self.piece.part(cut, count)
-        return taken
-
-    def _before(self, number: int, time: int) -> int:
-        low = int(np.searchsorted(self.piece.number, number))
-        high = int(np.searchsorted(self.piece.number, number, side="right"))
-        return low + int(np.searchsorted(self.piece.time[low:high], time))
+        while self._held:
+            piece = self._held[0]
+            count = len(piece.number)
+            cut = count if end is None else _before(piece, *end)
+            if cut:
+                yield piece.part(0, cut)
+            if cut < count:
+                self._held[0] = piece.part(cut, count)
+                return
+            self._held.popleft()
 
     def read(self) -> None:
-        """Reads more rows to those that are left."""
+        """Reads more rows, behind those that are left."""
         more = next(self._pieces, None)
         if more is None:
             self.goes_on = False
         else:
-            self.piece = _joined([self.piece, more])
+            self._held.append(more)
+
+
+def _before(piece: _Piece, number: int, time: int) -> int:
+    """Returns how many rows are before a key and time."""
+    low = int(np.searchsorted(piece.number, number))
+    high = int(np.searchsorted(piece.number, number, side="right"))
+    return low + int(np.searchsorted(piece.time[low:high], time))
 
 
 def _joined(pieces: Sequence[_Piece]) -> _Piece:
     number, time = (np.concatenate([piece[column] for piece in pieces]) for column in (0, 1))
-    columns = [pa.concat_arrays(found) for found in zip(*(piece.rows.columns for piece in pieces))]
+    columns = [as_array(pa.chunked_array(found)) for found in zip(*(piece.rows.columns for piece in pieces))]
     return _Piece(number, time, _batch(pieces[0].rows.schema, columns))
 
 
-def _merged(order: RowOrder, parts: Sequence[Iterator[_Piece]]) -> Iterator[_Piece]:
+def _merged(hashing: _Hashing, parts: Sequence[Iterator[_Piece]]) -> Iterator[_Piece]:
     """Merges parts that are in order: all rows before the first place up to which some part is known are known."""
     heads = [_Head(part) for part in parts]
+    last: _Piece | None = None
     while heads:
         end = min((head.last for head in heads if head.goes_on), default=None)
-        taken = [piece for piece in (head.take(end) for head in heads) if len(piece.number)]
+        taken = [piece for head in heads for piece in head.take(end)]
         if taken:
-            number, time, rows = _joined(taken)
-            number -= number.min()
-            table = pa.Table.from_batches([rows])
-            first = min(int(piece.number[0]) for piece in taken)
-            found = _positions(order, table, number, int(number.max()) + 1, time)
-            for piece in _in_pieces(order, table, number, time, found):
-                yield piece._replace(number=piece.number + first)
+            for piece in _in_pieces(hashing.order, *hashing.of_pieces(taken, last)):
+                yield piece
+                last = piece.part(len(piece.number) - 1, len(piece.number))
         for head in heads:
             if head.goes_on and head.last == end:
                 head.read()
-        heads = [head for head in heads if head.goes_on or len(head.piece.number)]
+        heads = [head for head in heads if head.goes_on or head.has_rows]

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from cetdsl.ir.parcels import TALLIED, BucketsOfTime, ParcelSpec
 from cetdsl.ir.shares import number_of_task
 from cetdsl.kernels.vocabulary import Bools, Ints
-from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy, integers, pieces_of, validity
+from cetdsl.kernels.wire.columns import (
+    as_array,
+    from_bytes,
+    from_numpy,
+    integers,
+    key_numbers,
+    one_batch,
+    pieces_of,
+    validity,
+)
 
 #: Bytes of events that are packed at once, at least and at most, and of a parcel at most, about.
 BUFFER_BYTES, MOST_BUFFER_BYTES, PARCEL_BYTES = 8 << 20, 64 << 20, 64 << 10
@@ -142,7 +151,7 @@ def _numbered(place: Ints, first: Ints, last: Ints) -> tuple[Ints, int]:
     # Whatever the time, a number of buckets need an event, or one more.
     number = ((first - low) * (int(count.max()) - fewest + 1) + (count - fewest)) * (int(place.max()) + 1) + place
     numbers = int(number.max()) + 1
-    return (number, numbers) if numbers < _FEW else KeyNumbers().of([from_numpy(number)], len(number))
+    return (number, numbers) if numbers < _FEW else key_numbers([from_numpy(number)], len(number))
 
 
 def _pieces(number: Ints, numbers: int, packed: pa.Table, parcel_bytes: int) -> tuple[Ints, Ints, Ints]:
@@ -151,11 +160,6 @@ def _pieces(number: Ints, numbers: int, packed: pa.Table, parcel_bytes: int) -> 
     order = np.argsort(number.astype(np.uint16) if numbers <= _FEW else number, kind="stable")
     begins = pieces_of(np.bincount(number, minlength=numbers), most)
     return order, begins, np.append(begins[1:], len(order))
-
-
-def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """Returns all rows of a table in one batch."""
-    return pa.RecordBatch.from_arrays([as_array(column) for column in rows.columns], schema=rows.schema)
 
 
 def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]], in_state: bool) -> list[bytes]:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from cetdsl.ir.layout import RunSpec
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.columns import (
-    KeyNumbers,
     as_array,
     differs_from_previous,
     from_bytes,
     from_numpy,
+    key_numbers,
     pieces_of,
     to_numpy,
     validity,
@@ -76,7 +76,7 @@ def _runs(spec: RunSpec, events: pa.Table, longest: int) -> list[pa.Array]:
     timed = validity(time)
     records = _records(spec, events)
     parts = [*keys, from_numpy(timed.view(np.uint8))] if time.null_count else keys
-    number, numbers = KeyNumbers().of(parts, len(timed))
+    number, numbers = key_numbers(parts, len(timed))
     if numbers * FEW_EVENTS > len(timed):
         starts = np.arange(len(timed))
     else:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from cetdsl.errors import GroupTooLarge
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing, has_windows
-from cetdsl.kernels._jit import jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Ints, Slices
 
 #: Before all times and windows: "none has been answered yet" and "answer everything"; its negative is behind them all.
 NEVER = -(2**62)
+#: Windows that are answered together at most; each takes some 50 bytes before it is.
+MOST_WINDOWS = 2**26
 
 
 def cut_slices(
@@ -34,6 +37,13 @@ def cut_slices(
         last = bucket if until is None else until
         if windowing.kind == SLIDING:
             arguments = (windowing.length, windowing.slide, windowing.cut, True)
+            windows = count_windows(segment_start, time, bucket, last, complete, resume, *arguments[:3])
+            if windows > MOST_WINDOWS:
+                raise GroupTooLarge(
+                    f"events that are read together lie in {windows:,.0f} windows, more than the {MOST_WINDOWS:,} that "
+                    "can be answered at once",
+                    hint="use a longer SLIDE or a shorter WITHIN, or WITHIN alone, which has one answer for each group",
+                )
             return Slices(*_sliding(segment_start, time, bucket, last, complete, resume, *arguments))
         # Trends that begin in a window go on for a span. Windows that need the same events have trends of their own.
         arguments = (look_back + windowing.slide + windowing.length, windowing.slide, windowing.cut, False)
@@ -50,6 +60,48 @@ def cut_slices(
         numbers = np.arange(segments, dtype=np.int64)
         low, high = np.append(low, first), np.append(high, last)
     return Slices(low, high, numbers, np.zeros(len(numbers), dtype=np.int64), numbers, int(keep_from), NEVER)
+
+
+@inlined
+def _window_numbers(
+    earliest: int, latest: int, bucket: int, until: int, is_open: bool, resume: int, length: int, slide: int, cut: int
+) -> tuple[int, int]:
+    """Returns the number of the first window that may be answered of a segment, and the one after the last."""
+    k, stop = max((earliest - length) // slide + 1, resume), latest // slide + 1
+    if cut > 0:
+        k = max(k, (bucket * cut + slide - 1) // slide)
+        stop = min(stop, ((until + 1) * cut + slide - 1) // slide)
+    if is_open:
+        # A window is closed once an event at or after its end has been seen.
+        stop = min(stop, (latest - length) // slide + 1)
+    return k, stop
+
+
+@jit
+def count_windows(
+    segment_start: Ints,
+    time: Ints,
+    bucket: Ints,
+    until: Ints,
+    complete: bool,
+    resume: int,
+    length: int,
+    slide: int,
+    cut: int,
+) -> float:
+    """Counts the windows with events that can be answered now, in time with the number of events."""
+    segments, count = len(segment_start) - 1, 0.0
+    for s in range(segments):
+        first, last = segment_start[s], segment_start[s + 1]
+        bounds = bucket[s], until[s], s == segments - 1 and not complete, resume if s == 0 else NEVER
+        k, stop = _window_numbers(time[first], time[last - 1], *bounds, length, slide, cut)
+        for i in range(first, last):
+            # The windows of this event that none of an earlier one is.
+            k = max(k, (time[i] - length) // slide + 1)
+            end = min(time[i] // slide + 1, stop)
+            count += max(end - k, 0)
+            k = max(k, end)
+    return count
 
 
 @jit
@@ -71,17 +123,9 @@ def _sliding(
     next_resume = NEVER
     for s in range(segments):
         first, last = segment_start[s], segment_start[s + 1]
-        k = (time[first] - length) // slide + 1
-        if s == 0:
-            k = max(k, resume)
-        stop = time[last - 1] // slide + 1
-        if cut > 0:
-            k = max(k, (bucket[s] * cut + slide - 1) // slide)
-            stop = min(stop, ((until[s] + 1) * cut + slide - 1) // slide)
         open_segment = s == segments - 1 and not complete
-        if open_segment:
-            # A window is closed once an event at or after its end has been seen.
-            stop = min(stop, (time[last - 1] - length) // slide + 1)
+        bounds = bucket[s], until[s], open_segment, resume if s == 0 else NEVER
+        k, stop = _window_numbers(time[first], time[last - 1], *bounds, length, slide, cut)
         low, high = first, first
         while k < stop:
             start = k * slide

@@ -49,6 +49,7 @@ from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
 from cetdsl.planning.accumulators import AccumulatorPlan
+from cetdsl.planning.extremes import with_extreme
 from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.pivots import joint_pivot
 from cetdsl.planning.shadows import TooMany, plan_shadows
@@ -175,10 +176,14 @@ def _over_graph(give: Callable[[BuildGraph, _Request], _Plan]) -> Callable[[_Req
 
 def _build(request: CompleteRequest) -> BuildGraph | Declined:
     """Builds each key's graph in the task that has the key, or the graph of all events in all tasks."""
-    source = source_of(request.resolved)
     if len(request.compiled) != 1:
         return Declined(_PAIRED)
-    compiled = with_listed_pairs(request.compiled[0], request.resolved)
+    return _build_of(with_listed_pairs(request.compiled[0], request.resolved), request)
+
+
+def _build_of(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Declined:
+    """Builds the graphs of one automaton."""
+    source = source_of(request.resolved)
     reason = why_not_propagate(compiled, source)
     if reason is not None:
         return Declined(reason)
@@ -248,7 +253,7 @@ def joins(built: BuildGraph, request: CompleteRequest) -> _Plan:
 
 
 def definition(request: CompleteRequest) -> _Plan:
-    """Lists all trends but those that others contain: its cost grows with the number of all trends."""
+    """Lists trends, all or those that are complete among some, and drops those that others contain."""
     if request.completeness == ALL:
         return list_trends(TrendsRequest(request.resolved, request.columns, request.limit, request.compiled))
     return limited(ShowTrends(defined(request), request.columns), request.limit)
@@ -261,7 +266,27 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
     if request.completeness == ALL:
         return any_trends(scan, columns)
     memory = DEFINITION_BYTES if request.extraction.memory is None else request.extraction.memory
-    return DropContained(any_trends(scan, columns, identified=True), request.completeness, memory)
+    listed = _candidates(compiled, request, columns) or any_trends(scan, columns, identified=True)
+    return DropContained(listed, request.completeness, memory)
+
+
+def _candidates(compiled: Compiled, request: CompleteRequest, columns: set[str]) -> ListPaths | None:
+    """Lists the trends that are complete among those about the same extreme event; None if there is no such event.
+
+    Each trend is about one extreme event, and those about one are the paths of a graph. A complete trend is complete
+    among these, too, and what contains another trend is part of a complete one: so the complete trends are those that
+    no other candidate contains.
+    """
+    if request.algorithm == "definition":
+        return None
+    parted = with_extreme(compiled)
+    if parted.parts is None:
+        return None
+    built = _build_of(parted, attrs.evolve(request, extraction=Extraction(memory=request.extraction.memory)))
+    if isinstance(built, Declined):
+        return None
+    shown = tuple(name for name in built.source.schema.names if name in columns)
+    return ListPaths(attrs.evolve(built, columns=shown, identified=True, balanced=False), named=False)
 
 
 @_over_graph
@@ -331,15 +356,17 @@ def sample_definition(request: SampleRequest) -> _Plan:
 
 @_over_graph
 def top_paths(built: BuildGraph, request: TopRequest) -> _Plan:
-    """Finds the heaviest paths of each key's graph, without listing the others; of each window, all are listed."""
+    """Finds the heaviest paths of each key's graph, and lists the others only where it must.
+
+    It must for the heaviest of each key and window, and for those by a weight that does not add up along a trend.
+    """
     argument = request.by.argument
-    if request.of_each:
+    adds_up = request.by.definition.is_total or isinstance(argument, Length)
+    if request.of_each or not adds_up:
         needed = {*request.complete.columns, *columns_in((request.by,))}
         shown = tuple(name for name in built.source.schema.names if name in needed)
-        listed = ListPaths(attrs.evolve(built, columns=shown), named=False)
-        return TopOfEach(listed, request.size, request.by, request.name, request.complete.columns)
-    if not request.by.definition.is_total and not isinstance(argument, Length):
-        return Declined(f"{quote(request.by)} does not add up along a trend")
+        remark = None if adds_up else f"all of them: {quote(request.by)} does not add up along a trend"
+        return _heaviest(ListPaths(attrs.evolve(built, columns=shown), named=False, remark=remark), request)
     values: tuple[Expr, ...] = ()
     if argument is not None and not isinstance(argument, Length):
         values = (own_term(argument, built.source.schema, built.compiled.conditions),)
@@ -350,7 +377,11 @@ def top_definition(request: TopRequest) -> _Plan:
     """Finds the heaviest of all trends, which are listed."""
     if len(request.complete.compiled) != 1:
         return Declined(_PAIRED)
-    listed = defined(request.complete, columns_in((request.by,)))
+    return _heaviest(defined(request.complete, columns_in((request.by,))), request)
+
+
+def _heaviest(listed: Operator, request: TopRequest) -> Operator:
+    """Keeps the heaviest of the trends that are listed: of all, or of each key and window."""
     kind = TopOfEach if request.of_each else TopTrends
     return kind(listed, request.size, request.by, request.name, request.complete.columns)
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 import attrs
 
+from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.machine import longest_trend
 from cetdsl.ir.operators import CheckTrends, JoinSides, Limit, ListTrends, Operator, Scan, ShowTrends
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr, attributes, variables
@@ -28,12 +30,16 @@ def list_trends(request: TrendsRequest) -> Operator:
 
 def with_lists(request: TrendsRequest) -> TrendsRequest:
     """Returns a request with lists in place of pairwise predicates that do not split, where that pays."""
-    if request.limit is None and not request.resolved.is_stream:
-        # A few trends are found sooner than all pairs of events are tested; and a stream whose events Spark looks at
-        # keeps them for each window.
-        compiled = tuple(with_listed_pairs(each, request.resolved) for each in request.compiled)
-        return attrs.evolve(request, compiled=compiled)
-    return request
+    compiled = tuple(_with_lists(each, request) for each in request.compiled)
+    return attrs.evolve(request, compiled=compiled)
+
+
+def _with_lists(compiled: Compiled, request: TrendsRequest) -> Compiled:
+    if request.resolved.is_stream:
+        return compiled  # a stream whose events Spark looks at keeps them for each window
+    if request.limit is not None and longest_trend(compiled.machine) > 0:
+        return compiled  # a few short trends are found sooner than all pairs of events are tested
+    return with_listed_pairs(compiled, request.resolved)
 
 
 def _searched(compiled: Compiled, request: TrendsRequest) -> Compiled:
@@ -49,8 +55,12 @@ def list_as_compiled(request: TrendsRequest) -> Operator:
     """Enumerates trends; predicates that no kernel evaluates are tested of each finished trend."""
     source = source_of(request.resolved)
     if isinstance(request.resolved.query.pattern, And):
-        distinct = has_sides_apart(request.resolved.query.pattern)
-        listed = joined(request, source, set(request.columns), distinct)
+        if not has_sides_apart(request.resolved.query.pattern):
+            raise UnsupportedQuery(
+                "trends() cannot list the pairs of an AND whose sides share a variable",
+                hint="give the two sides different variable names, or count the pairs with count_trends()",
+            )
+        listed = joined(request, source, set(request.columns))
         return limited(ShowTrends(listed, request.columns), request.limit)
     scan = Scan(source, request.compiled[0])
     if scan.compiled.unfinished:
@@ -60,10 +70,8 @@ def list_as_compiled(request: TrendsRequest) -> Operator:
     return limited(listed, request.limit)
 
 
-def joined(
-    request: AggregateRequest | TrendsRequest, source: Source, columns: set[str], distinct: bool = True
-) -> Operator:
-    """Joins the trends of all sides of an AND; as they become one array, their events carry the same columns."""
+def joined(request: AggregateRequest | TrendsRequest, source: Source, columns: set[str]) -> Operator:
+    """Joins the trends of all sides of an AND, which share no variable; their events show the same columns."""
     query, compiled = request.resolved.query, request.compiled
     relating = [p for p in query.where if not any(set(variables(p)) <= _bound(side) for side in compiled)]
     own = (term for side in compiled for term in side.unfinished)
@@ -75,7 +83,7 @@ def joined(
         bound |= _bound(side)
         known = tuple(p for p in relating if set(variables(p)) <= bound)
         relating = [p for p in relating if p not in known]
-        plan = JoinSides(plan, trends, distinct, known)
+        plan = JoinSides(plan, trends, known)
     return plan
 
 

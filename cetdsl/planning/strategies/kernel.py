@@ -103,8 +103,8 @@ def _pair(request: AggregateRequest, sides: tuple[Compiled, ...], source: Source
 
 
 def _side(request: AggregateRequest, scan: Scan) -> Propagate:
-    """Plans one set of trends of an AND; its counts are exact in any number form, because they are multiplied."""
+    """Plans one set of trends of an AND, which is no answer itself."""
     plan = _propagate(
         scan, AccumulatorPlan(scan.compiled, request.aggregates, scan.source.schema), request.number, True
     )
-    return attrs.evolve(plan, spec=plan.spec.with_answer(exact=True, outputs=()))
+    return attrs.evolve(plan, spec=plan.spec.with_answer(outputs=()))
