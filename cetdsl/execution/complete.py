@@ -36,7 +36,7 @@ def _told(rows: Rows, plan: OverGraph, limit: int | None = None, fields: tuple[s
     """Returns what the kernel must know to get trends out of the graph; ``fields`` of events are the user's columns."""
     graph = plan.child
     names = (graph.columns or ()) if fields is None else fields
-    trends = trends_spec(plan, plan.keys, rows.spec, (*names, "id") if graph.identified else names, limit)
+    trends = trends_spec(plan, plan.keys, rows.spec, names, limit, identified=graph.identified)
     return GraphSpec(trends, graph.extraction or USUAL, rows.shares)
 
 

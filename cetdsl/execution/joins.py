@@ -281,8 +281,7 @@ def place_events(frame: EventFrame, shown: tuple[str, ...], more: Terms | None =
     ``more`` are further terms over an event's own row.
     """
     source, compiled = frame.source, frame.compiled
-    listed = {name for column in compiled.lists for name in column.names}
-    names = [name for name in source.schema.names if name in listed or name in shown]
+    names = source.schema.in_order({*shown, *(name for column in compiled.lists for name in column.names)})
     columns: Terms = {
         **frame.keys(),
         "u": frame.ticks,

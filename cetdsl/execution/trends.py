@@ -21,7 +21,7 @@ from cetdsl.execution.sums import Parts, Sum, log2_of, over_array, sum_of
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.compiled import Deferred
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.layout import TREND
+from cetdsl.ir.layout import IDENTITY, TREND
 from cetdsl.ir.operators import (
     AggregateTrends,
     CheckTrends,
@@ -100,12 +100,12 @@ def trend_field(
 ) -> StructField:
     """Returns ``trend: array<struct<variable, event>>`` that shows the user's ``columns`` of events as ``fields``.
 
-    ``identified`` events have a last field, ``id``, that tells them from all others.
+    ``identified`` events have a last field that tells them from all others.
     """
     kinds = [frame.type_of(name) for name in columns]
     event = [StructField(field, kind) for field, kind in zip(fields, kinds, strict=True)]
     if identified:
-        event.append(StructField("id", LongType()))
+        event.append(StructField(IDENTITY, LongType()))
     binding = [StructField("variable", StringType()), StructField("event", StructType(event))]
     return StructField("trend", ArrayType(StructType(binding)))
 
@@ -117,7 +117,7 @@ def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
     frame, shown = rows.frame, Shown(plan.keys, bool(plan.source.window))
     fields = plan.columns if plan.named else tuple(map(frame.own_name, plan.columns))
     trend = trend_field(frame, plan.columns, fields, identified=plan.identified)
-    spec = trends_spec(plan, plan.keys, rows.spec, (*fields, "id") if plan.identified else fields, plan.limit)
+    spec = trends_spec(plan, plan.keys, rows.spec, fields, plan.limit, identified=plan.identified)
     matches, deferred = [], []
     for place, one in enumerate(plan.compiled.deferred):
         terms = (node for predicate in one.predicates for node in attributes(predicate))
@@ -137,11 +137,18 @@ def _matches_name(place: int) -> str:
 
 
 def trends_spec(
-    plan: Operator, keys: tuple[str, ...], kernel: KernelSpec, fields: tuple[str, ...], limit: int | None
+    plan: Operator,
+    keys: tuple[str, ...],
+    kernel: KernelSpec,
+    fields: tuple[str, ...],
+    limit: int | None,
+    *,
+    identified: bool = False,
 ) -> TrendsSpec:
-    """Returns what a worker must know to list trends as rows."""
+    """Returns what a worker must know to list trends as rows, of which :func:`trend_field` is the last column."""
     shown, variables = tuple(map(plan.source.keys.index, keys)), plan.compiled.names
-    return TrendsSpec(kernel, shown, variables, fields, -1 if limit is None else limit)
+    named = (*fields, IDENTITY) if identified else fields
+    return TrendsSpec(kernel, shown, variables, named, -1 if limit is None else limit)
 
 
 @runs(CheckTrends)

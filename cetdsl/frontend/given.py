@@ -3,40 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
-
-from pyspark.sql import DataFrame
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import (
-    InvalidNode,
-    UnknownAttribute,
-    check_choice,
-    is_one_of,
-    names_of,
-    nearest,
-    shown,
-    whole_number,
-)
-from cetdsl.frontend.patterns import QueryTerm
+from cetdsl.errors import InvalidNode, check_choice, is_one_of, names_of, shown, whole_number
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.emission import FINAL
 
 _ALL_TRENDS = "leave it out to get all trends"
-
-
-def refuse_attribute(bound: object, name: str) -> NoReturn:
-    """Raises for an attribute that a bound query, or a workload, does not have."""
-    if name.startswith("_"):  # copying, pickling and notebooks ask by such names
-        raise AttributeError(f"{type(bound).__name__!r} object has no attribute {name!r}")
-    if hasattr(QueryTerm, name):
-        hint = f"write .{name}(...) on the query, before it is bound"
-    elif hasattr(DataFrame, name):
-        hint = f"ask for an answer, which is a DataFrame: .trends().{name}"
-    else:
-        public = [each for each in dir(type(bound)) if not each.startswith("_")]
-        hint = nearest(name, public, f"it has {', '.join(public)}")
-    raise UnknownAttribute(f"a query that is bound to events has no attribute {name!r}", hint=hint)
 
 
 def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tuple[str, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import attrs
 
-from cetdsl.errors import AmbiguousTruth, InvalidNode, UnknownAttribute, WindowError, nearest, shown, whole_number
+from cetdsl.errors import AmbiguousTruth, InvalidNode, WindowError, shown, whole_number
 from cetdsl.explain.notebook import pattern_fragment, query_fragment
 from cetdsl.frontend import sase
+from cetdsl.frontend.advised import Advised
 from cetdsl.frontend.terms import Occurrence, Term, is_constant, is_spark_column, is_special, to_expr
 from cetdsl.pattern.expressions import (
     Aggregate,
@@ -38,7 +39,7 @@ from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse, unparse_pattern
 
 
-class _Askable:
+class _Askable(Advised):
     """The base of patterns and queries: a method for each clause of a query, which returns a new query."""
 
     __slots__ = ()
@@ -46,15 +47,11 @@ class _Askable:
     def _query(self) -> Query:
         raise NotImplementedError
 
-    if not TYPE_CHECKING:  # or type checkers would take any name for one of a query
+    def _spoken(self) -> str:
+        return "a query"
 
-        def __getattr__(self, name: str) -> NoReturn:
-            # Copying, pickling and notebooks ask by such names, also for the slot while it is not filled.
-            if name.startswith("_") or name == "node":
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            public = [each for each in dir(type(self)) if not each.startswith("_")]
-            bound = f"it may be one of a bound query: df.pattern(query, time=...).{name}"
-            raise UnknownAttribute(f"a query has no attribute {name!r}", hint=nearest(name, public, bound))
+    def _instead_of(self, name: str) -> str:
+        return self._nearest(name, f"it may be one of a bound query: df.pattern(query, time=...).{name}")
 
     def where(self, *predicates: object) -> QueryTerm:
         """Adds predicates that every trend must satisfy, to those that the query has already.

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -24,7 +24,6 @@ from cetdsl.errors import (
 )
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import (
-    alive,
     as_dataframe,
     bytes_of,
     function_names,
@@ -50,6 +49,7 @@ from cetdsl.explain.notebook import bound_fragment, graph_fragment
 from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.stages import Analysed, Measured, Plans
 from cetdsl.explain.view import PlanView
+from cetdsl.frontend.bound import Bound
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
 from cetdsl.frontend.given import (
@@ -57,7 +57,6 @@ from cetdsl.frontend.given import (
     check_emit,
     check_number,
     positive,
-    refuse_attribute,
     shown_columns,
     whole,
 )
@@ -122,7 +121,7 @@ class _Which:
     per_group: bool
 
 
-class PatternFrame:
+class PatternFrame(Bound):
     """A query bound to a DataFrame; made by ``df.pattern(...)`` or :func:`pattern`.
 
     Each answer is a lazy DataFrame. It is computed when it is collected, shown or written.
@@ -135,7 +134,7 @@ class PatternFrame:
     """
 
     def __init__(self, df: DataFrame, query: Query, binding: Binding) -> None:
-        self._events = df
+        super().__init__(df)
         self._asked = query
         # The groups that the query computes are columns of the DataFrame by now.
         self._query = query.over_columns()
@@ -151,16 +150,6 @@ class PatternFrame:
     def query(self) -> Query:
         """The query as an immutable node."""
         return self._asked
-
-    if not TYPE_CHECKING:  # or type checkers would take any name for one of a bound query
-
-        def __getattr__(self, name: str) -> NoReturn:
-            refuse_attribute(self, name)
-
-    @property
-    def _df(self) -> DataFrame:
-        """The events, of a session that still runs."""
-        return alive(self._events)
 
     @cached_property
     def _rewritten(self) -> ResolvedQuery:

@@ -6,12 +6,13 @@ import builtins
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import attrs
 
 from cetdsl.analysis.functions import ROW_FUNCTIONS
-from cetdsl.errors import AmbiguousTruth, InvalidNode, UnknownAttribute, shown
+from cetdsl.errors import AmbiguousTruth, InvalidNode, shown
+from cetdsl.frontend.advised import Advised
 from cetdsl.pattern.expressions import Aggregate, Attribute, Call, Expr, Length, Literal, Role, Unary, joined
 from cetdsl.pattern.nodes import Event
 from cetdsl.pattern.spans import is_finer
@@ -45,7 +46,7 @@ _METHODS_OF_COLUMNS = {"isNull": "is_null()", "isNotNull": "is_not_null()"}
 
 
 @attrs.frozen(eq=False, repr=False)
-class Term:
+class Term(Advised):
     """A value or predicate over events; Python's operators make larger ones.
 
     Comparisons (``==`` too) and arithmetic make new terms, ``& | ~`` join predicates. A term has no truth value; it
@@ -152,13 +153,18 @@ class Term:
     def __invert__(self) -> Term:
         return Term(Unary("not", self.node))
 
-    if not TYPE_CHECKING:  # or type checkers would take any name for one of a term
+    def _spoken(self) -> str:
+        return f"the term {self!r}"
 
-        def __getattr__(self, name: str) -> NoReturn:
-            # Copying, pickling and notebooks ask by such names, also for the slot while it is not filled.
-            if name.startswith("_") or name == "node":
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            raise UnknownAttribute(f"the term {self!r} has no attribute {shown(name)}", hint=_instead_of(self, name))
+    def _instead_of(self, name: str) -> str:
+        if name in ("cast", "astype"):
+            return f"a cast is a function by the name of its type: cet.fn.int({self!r}), cet.fn.date({self!r})"
+        if name in _METHODS_OF_COLUMNS:
+            return f"write {self!r}.{_METHODS_OF_COLUMNS[name]}"
+        field = _instead_of_part(self, name)
+        if any(name.lower() in group for group in ROW_FUNCTIONS.values()):
+            return f"a function stands before what it is called with: cet.fn.{name}({self!r}); {field}"
+        return field
 
     def __getitem__(self, key: object) -> NoReturn:
         raise InvalidNode(f"the term {self!r} has no parts, such as {shown(key)}", hint=_instead_of_part(self, key))
@@ -244,18 +250,6 @@ class Term:
         b.name LIKE 'A%'
         """
         return Term(Call("like", (self.node, to_expr(pattern))))
-
-
-def _instead_of(term: Term, name: str) -> str:
-    """Returns what is written for an attribute that terms do not have."""
-    if name in ("cast", "astype"):
-        return f"a cast is a function by the name of its type: cet.fn.int({term!r}), cet.fn.date({term!r})"
-    if name in _METHODS_OF_COLUMNS:
-        return f"write {term!r}.{_METHODS_OF_COLUMNS[name]}"
-    field = _instead_of_part(term, name)
-    if any(name.lower() in group for group in ROW_FUNCTIONS.values()):
-        return f"a function stands before what it is called with: cet.fn.{name}({term!r}); {field}"
-    return field
 
 
 def _instead_of_part(term: Term, key: object) -> str:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
@@ -28,7 +28,6 @@ from cetdsl.errors import (
     shown,
 )
 from cetdsl.execution.compat import (
-    alive,
     as_dataframe,
     function_names,
     refuse_limited,
@@ -48,7 +47,8 @@ from cetdsl.explain.stages import ON_REQUEST, STAGES
 from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
-from cetdsl.frontend.given import check_emit, check_number, refuse_attribute, shown_columns, whole
+from cetdsl.frontend.bound import Bound
+from cetdsl.frontend.given import check_emit, check_number, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state, kept_columns
 from cetdsl.frontend.patterns import constants, query_of
 from cetdsl.frontend.session import computed_by, spark_conditions
@@ -69,7 +69,7 @@ from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
 from cetdsl.sharing.aggregation.worth import worth_keeping
 
 
-class Workload:
+class Workload(Bound):
     """Queries bound to a DataFrame; made by ``df.patterns(...)`` or :func:`patterns`.
 
     Queries whose partition and group columns agree are answered in one pass: the events are read, shuffled and sorted
@@ -95,7 +95,7 @@ class Workload:
         sharing: Sharing,
         again: Callable[[Mapping[str, Query]], Workload],
     ) -> None:
-        self._events = df
+        super().__init__(df)
         self._again = again
         self._asked = dict(queries)
         # The groups that the queries compute are columns of the DataFrame by now.
@@ -117,16 +117,6 @@ class Workload:
     def queries(self) -> dict[str, Query]:
         """The queries as immutable nodes, by name."""
         return dict(self._asked)
-
-    if not TYPE_CHECKING:  # or type checkers would take any name for one of a bound query
-
-        def __getattr__(self, name: str) -> NoReturn:
-            refuse_attribute(self, name)
-
-    @property
-    def _df(self) -> DataFrame:
-        """The events, of a session that still runs."""
-        return alive(self._events)
 
     def add(self, name: str, query: object) -> Workload:
         """Returns the workload with one more query.

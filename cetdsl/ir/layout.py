@@ -26,6 +26,8 @@ FIRST, LAST = "g", "z"
 QUERY, START, WINDOW, METRICS, POOLED = "q", "w", "y", "r", "o"
 #: Roles in rows of whole trends, besides: list of the trend's events, list of their variables, the trend.
 NUMBERS, NAMES, TREND = "n", "a", "d"
+#: The field of an event in a trend that tells it from all others, where trends are compared.
+IDENTITY = "id"
 _OF_ANSWERS = (QUERY, KEY, START, WINDOW, METRICS, POOLED)
 _OF_EVENTS = (SHARE, BUCKET, UNTIL, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT)
 _OF_KERNELS = (FIRST, LAST, MATRIX, KIND, TESTS)

@@ -78,6 +78,10 @@ class Schema:
         """The names of all columns."""
         return tuple(field.name for field in self.fields)
 
+    def in_order(self, names: Collection[str]) -> tuple[str, ...]:
+        """Returns some names of columns, in the order of the columns."""
+        return tuple(name for name in self.names if name in names)
+
     def resolve(self, name: str, what: str = "column") -> Field:
         """Returns the column that a name means: an exact match first, else the only one that differs in case alone.
 

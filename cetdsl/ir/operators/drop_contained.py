@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.layout import KEY, NAMES, NUMBERS, TREND, WINDOW, RowLayout, of_trends
+from cetdsl.ir.layout import IDENTITY, KEY, NAMES, NUMBERS, TREND, WINDOW, RowLayout, of_trends
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.rows_in_order import RowsInOrder
@@ -33,7 +33,7 @@ class DropContained(Unary):
     def requires(self) -> tuple[Requirement | None, ...]:
         found = {f"{KEY}{n}": f"g{n}" for n in range(len(self.source.keys))}
         found |= {WINDOW: "window", TREND: "trend"}
-        found |= {NUMBERS: "transform(trend, b -> b.event.id)", NAMES: "transform(trend, b -> b.variable)"}
+        found |= {NUMBERS: f"transform(trend, b -> b.event.{IDENTITY})", NAMES: "transform(trend, b -> b.variable)"}
         select = tuple(f"{found[name]} AS {name}" for name in self.layout.columns)
         keys = words.keys_and_window(self.source, self.source.keys)
         said = Step(words.shuffle(keys)), Step("sort each task's trends by their length")

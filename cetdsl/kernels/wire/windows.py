@@ -36,15 +36,12 @@ def cut_slices(
     if has_windows(windowing):
         last = bucket if until is None else until
         if windowing.kind == SLIDING:
-            arguments = (windowing.length, windowing.slide, windowing.cut, True)
-            windows = count_windows(segment_start, time, bucket, last, complete, resume, *arguments[:3])
-            if windows > MOST_WINDOWS:
-                raise GroupTooLarge(
-                    f"events that are read together lie in {windows:,.0f} windows, more than the {MOST_WINDOWS:,} that "
-                    "can be answered at once",
-                    hint="use a longer SLIDE or a shorter WITHIN, or WITHIN alone, which has one answer for each group",
-                )
-            return Slices(*_sliding(segment_start, time, bucket, last, complete, resume, *arguments))
+            given = segment_start, time, bucket, last, complete, resume
+            lengths = windowing.length, windowing.slide, windowing.cut
+            # No event lies in more windows than that, so there is most often no need to count them.
+            if len(time) * (windowing.length // windowing.slide + 1) > MOST_WINDOWS:
+                _refuse_many(count_windows(*given, *lengths))
+            return Slices(*_sliding(*given, *lengths, True))
         # Trends that begin in a window go on for a span. Windows that need the same events have trends of their own.
         arguments = (look_back + windowing.slide + windowing.length, windowing.slide, windowing.cut, False)
         return Slices(*_sliding(segment_start, time + look_back, bucket, last, complete, resume, *arguments))
@@ -60,6 +57,15 @@ def cut_slices(
         numbers = np.arange(segments, dtype=np.int64)
         low, high = np.append(low, first), np.append(high, last)
     return Slices(low, high, numbers, np.zeros(len(numbers), dtype=np.int64), numbers, int(keep_from), NEVER)
+
+
+def _refuse_many(windows: float) -> None:
+    if windows > MOST_WINDOWS:
+        raise GroupTooLarge(
+            f"events that are read together lie in {windows:,.0f} windows, more than the {MOST_WINDOWS:,} that can be "
+            "answered at once",
+            hint="use a longer SLIDE or a shorter WITHIN, or WITHIN alone, which has one answer for each group",
+        )
 
 
 @inlined

@@ -282,11 +282,11 @@ def _candidates(compiled: Compiled, request: CompleteRequest, columns: set[str])
     parted = with_extreme(compiled)
     if parted.parts is None:
         return None
-    built = _build_of(parted, attrs.evolve(request, extraction=Extraction(memory=request.extraction.memory)))
+    built = _build_of(parted, request)
     if isinstance(built, Declined):
         return None
-    shown = tuple(name for name in built.source.schema.names if name in columns)
-    return ListPaths(attrs.evolve(built, columns=shown, identified=True, balanced=False), named=False)
+    shown = built.source.schema.in_order(columns)
+    return ListPaths(attrs.evolve(built, columns=shown, identified=True), named=False)
 
 
 @_over_graph
@@ -363,8 +363,7 @@ def top_paths(built: BuildGraph, request: TopRequest) -> _Plan:
     argument = request.by.argument
     adds_up = request.by.definition.is_total or isinstance(argument, Length)
     if request.of_each or not adds_up:
-        needed = {*request.complete.columns, *columns_in((request.by,))}
-        shown = tuple(name for name in built.source.schema.names if name in needed)
+        shown = built.source.schema.in_order({*request.complete.columns, *columns_in((request.by,))})
         remark = None if adds_up else f"all of them: {quote(request.by)} does not add up along a trend"
         return _heaviest(ListPaths(attrs.evolve(built, columns=shown), named=False, remark=remark), request)
     values: tuple[Expr, ...] = ()

@@ -94,8 +94,7 @@ def _bound(compiled: Compiled) -> set[str]:
 def any_trends(scan: Scan, columns: Iterable[str], *, identified: bool = False) -> Operator:
     """Lists all trends with at least these columns of their events, under internal names; see :class:`ListTrends`."""
     source, unfinished = scan.source, scan.compiled.unfinished
-    needed = {*columns, *columns_in(unfinished)}
-    shown = tuple(name for name in source.schema.names if name in needed)
+    shown = source.schema.in_order({*columns, *columns_in(unfinished)})
     listed = ListTrends(scan, base_spec(source, scan.compiled), shown, identified=identified)
     return CheckTrends(listed) if unfinished else listed
 
