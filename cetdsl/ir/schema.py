@@ -35,7 +35,7 @@ def unused_name(prefix: str, names: Iterable[str]) -> str:
 
 
 def refuse_duplicates(names: Sequence[str]) -> None:
-    """Raises where an event would show two columns of one name; Spark minds no case of letters."""
+    """Raises where an event would show two columns of one name, whatever the case of letters."""
     folded = [name.lower() for name in names]
     twice = sorted({name for name in names if folded.count(name.lower()) > 1})
     if twice:
@@ -46,7 +46,7 @@ def refuse_duplicates(names: Sequence[str]) -> None:
 
 
 def refuse_clashing_keys(keys: Iterable[str], own: Collection[str]) -> None:
-    """Raises where a key column has the name of one of an answer's ``own`` columns; Spark minds no case of letters."""
+    """Raises where a key column has the name of one of an answer's ``own`` columns, whatever the case of letters."""
     for name in keys:
         if name.lower() in own:
             raise ResolutionError(
