@@ -203,7 +203,7 @@ def tests_hold(
     return allowed
 
 
-@jit
+@inlined
 def neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: int, other: int) -> bool:
     """Whether the tests ``start:stop`` of an event and one that it neighbours hold."""
     arrays = (events.codes, events.valid, events.list_start, events.list_items)
@@ -212,25 +212,15 @@ def neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: i
 
 @jit
 def mark_alive(
-    step: Ints,
-    inner: Ints,
-    test: Ints,
-    codes: Ints,
-    valid: Bools,
-    list_start: Ints,
-    list_items: Ints,
-    item: Places,
-    k: Index,
-    first: Index,
-    stop: Index,
-    behind: Index,
-    alive: Bools,
+    steps: Steps, events: Events, item: Places, k: Index, first: Index, stop: Index, behind: Index, alive: Bools
 ) -> int:
     """Marks which of the items ``first:stop`` can lie in a set that ends beside the event ``behind`` it.
 
     From the last item to the first: one that may end a set, or that some later one which is alive may follow, by the
     test between neighbours that compares by order. Returns the end of the items that are alive.
     """
+    steps, events = borrowed(steps), borrowed(events)
+    step, inner, codes, valid = steps.step, steps.inner, events.codes, events.valid
     ordered, end, begin, tests_end = step[k, FOLLOW_SORTED], first, step[k, CLOSE], step[k, TESTS_END]
     op = column = other_column = 0
     if ordered >= 0:
@@ -239,7 +229,7 @@ def mark_alive(
     best = np.int64(-(2**63)) if largest else np.int64(2**63 - 1)
     for i in range(stop - 1, first - 1, -1):
         event = int(item[i])
-        found = tests_hold(test, begin, tests_end, codes, valid, list_start, list_items, event, int(behind))
+        found = neighbours_allow(events, steps.test, begin, tests_end, event, int(behind))
         if not found and end > first:
             found = ordered < 0 or (valid[other_column, event] and compare(op, int(best), codes[other_column, event]))
         alive[k, event] = found
@@ -270,6 +260,184 @@ def put_in_time(label: Ints, begin: Index, end: Index, instant_start: Places) ->
             label[place] = label[place - 1]
             place -= 1
         label[place] = one
+
+
+@inlined
+def _write_trend(
+    step: Ints, path: Path, frames: Frames, instant_start: Places, in_order: bool, depth: Index, label: Ints, end: Index
+) -> None:
+    """Writes the labels of the trend that the frames are up to an ``end``.
+
+    The last label is not on the path yet, as memory that was just written would hold up the copying.
+    """
+    last, begin = len(step) - 1, end - depth
+    own = path.event[depth - 1] | step[last, BITS]
+    if in_order:
+        copy_path(path.label, depth - 1, label, begin)
+        label[end - 1] = own
+    else:
+        path.label[depth - 1] = own
+        place = begin
+        for slot in range(len(step)):
+            first = frames.slot_start[slot]
+            length = frames.slot_stop[slot] - first
+            label[place] = path.label[first]
+            if length > 1:
+                for d in range(0, length, WIDE):
+                    for e in range(WIDE):
+                        label[place + d + e] = path.label[first + d + e]
+            place += length
+    if step[last, LASTLY]:
+        put_in_time(label, begin, end, instant_start)
+
+
+@inlined
+def _push(frames: Frames, depth: Index, k: Index, first: Index, stop: Index, wide: Index, until: Index) -> None:
+    """Adds a frame without a binding, for a step and the items that are to be tried."""
+    frames.step[depth], frames.bound[depth], frames.next[depth] = k, False, first
+    frames.stop[depth], frames.wide[depth], frames.until[depth] = stop, wide, until
+
+
+@inlined
+def _reach(
+    steps: Steps,
+    extents: Extents,
+    scopes: Scopes,
+    path_event: Ints,
+    frames: Frames,
+    scope: Index,
+    k: Index,
+    depth: Index,
+) -> tuple[Index, Index, Index]:
+    """Returns between which events the slot of a step may begin, and where its set may end at the latest."""
+    step, others, slot_start, slot_stop = steps.step, steps.other, frames.slot_start, frames.slot_stop
+    below, above, spans = step[k, BELOW], step[k, ABOVE], len(extents.span_stop) > 0
+    low, high = scopes.low[scope], scopes.high[scope]
+    if below >= 0:
+        low = np.int64(extents.instant_stop[path_event[slot_stop[below] - 1]])
+        if above < 0 and spans:
+            high = min(high, extents.span_stop[path_event[slot_start[step[k, LOWEST]]]])
+    if above >= 0:
+        high = np.int64(extents.instant_start[path_event[slot_start[above]]])
+        if below < 0 and spans:
+            low = max(low, extents.span_start[path_event[slot_stop[step[k, HIGHEST]] - 1]])
+    for o in range(step[k, OTHERS], step[k, OTHERS_END]):
+        low = max(low, extents.span_start[path_event[slot_stop[others[o, 1]] - 1]])
+        high = min(high, extents.span_stop[path_event[slot_start[others[o, 0]]]])
+    wide = high
+    if step[k, OPENS]:
+        low, high = max(low, scopes.first_low[scope]), min(high, scopes.first_high[scope])
+    if step[k, CLOSES]:
+        high, wide = min(high, scopes.last_high[scope]), min(wide, scopes.last_high[scope])
+        if step[k, MOST] == 1:
+            low = max(low, scopes.last_low[scope])
+    if step[k, LASTLY]:
+        first, last = ends_of_path(path_event, depth)
+        if first >= scopes.first_high[scope]:
+            high = min(high, scopes.first_high[scope])
+        if last < scopes.last_low[scope] and step[k, MOST] == 1:
+            low = max(low, scopes.last_low[scope])
+    return low, high, wide
+
+
+@inlined
+def _set_limits(steps: Steps, codes: Ints, valid: Bools, path_event: Ints, frames: Frames, k: Index) -> bool:
+    """Looks up what the tests of a step compare each candidate with; returns whether there can be one that passes."""
+    test, limit = steps.test, frames.limit
+    possible = True
+    for t in range(steps.step[k, EACH], steps.step[k, FIRSTS]):
+        op, column, other, which = test[t, 0], test[t, 3], test[t, 2], test[t, 4]
+        start, stop = frames.slot_start[other], frames.slot_stop[other]
+        event = path_event[stop - 1] if which == LAST else path_event[start]
+        if op >= IN_OWN_LIST:
+            limit[t] = event
+            continue
+        value = codes[column, event]
+        possible = possible and valid[column, event]
+        for d in range(start + 1, stop if which == ALL else start):
+            more = codes[column, path_event[d]]
+            possible = possible and (op != 0 or more == value)
+            value = min(value, more) if op < 4 else max(value, more)
+        limit[t] = value
+    return possible
+
+
+@inlined
+def _in_bucket(
+    tables: Tables, row: Index, event: Index, low: Index, high: Index, wide: Index
+) -> tuple[Index, Index, Index]:
+    """Returns the items that go with an event: the first from ``low`` on, and where those before ``high`` stop.
+
+    The third number is where those before ``wide`` stop, which is no earlier than ``high``.
+    """
+    first = stop = widest = np.int64(0)
+    code = tables.probe[tables.place[row, PROBES], event]
+    if code >= 0:
+        base, start = tables.place[row, ITEMS], tables.place[row, BUCKETS] + code
+        end = base + tables.bucket[start + 1]
+        first = place_of(tables.item, base + tables.bucket[start], end, low)
+        stop = place_of(tables.item, first, end, high)
+        widest = place_of(tables.item, stop, end, wide) if wide > high else stop
+    return first, stop, widest
+
+
+@inlined
+def _items(
+    step: Ints, tables: Tables, path_event: Ints, frames: Frames, k: Index, low: Index, high: Index, wide: Index
+) -> tuple[Index, Index, Index]:
+    """Returns the items of a step in a range of events, as :func:`_in_bucket` does."""
+    row = tables.place[k, RANKS]
+    if row < 0:
+        other = step[k, BUCKET_SLOT]
+        place = frames.slot_stop[other] - 1 if step[k, BUCKET_LAST] else frames.slot_start[other]
+        return _in_bucket(tables, k, path_event[place], low, high, wide)
+    base = tables.place[k, ITEMS]
+    stop = base + tables.rank[row, high]
+    return base + tables.rank[row, low], stop, base + tables.rank[row, wide] if wide > high else stop
+
+
+@inlined
+def _followers(
+    steps: Steps, tables: Tables, extents: Extents, frames: Frames, k: Index, d: Index, one: Index, begun: bool
+) -> tuple[Index, Index, Index]:
+    """Returns the items that may follow an event in the set of a frame, and the event that they come before."""
+    step, follow = steps.step, steps.step[k, FOLLOW]
+    first, stop, until = frames.next[d], frames.wide[d], frames.until[d]
+    if begun and step[k, WIDE_SETS]:
+        until = min(until, np.int64(extents.span_stop[one]))
+        stop = place_of(tables.item, first, stop, until)
+    if follow == IN_OWN_BUCKETS or (begun and follow == SAME_BUCKET):
+        first, stop, _ = _in_bucket(tables, len(step) + k, one, np.int64(extents.instant_stop[one]), until, until)
+    return first, stop, until
+
+
+@inlined
+def _may_follow(
+    steps: Steps, extents: Extents, events: Events, k: Index, apart: bool, one: Index, other: Index
+) -> bool:
+    """Whether an event may come right behind another one of its set; ``apart``: among items of their own."""
+    ordered, begin, end = steps.step[k, FOLLOW_SORTED], steps.step[k, INNER_LEFT], steps.step[k, INNER_END]
+    if extents.instant_start[one] <= other:
+        return False
+    if apart and ordered >= 0 and not events.valid[steps.inner[ordered, 1], one]:
+        return False
+    return begin == end or neighbours_allow(events, steps.inner, begin, end, one, other)
+
+
+@inlined
+def _may_end(
+    steps: Steps, events: Events, path_event: Ints, frames: Frames, last_low: Index, k: Index, depth: Index
+) -> bool:
+    """Whether the set of a step may end with the last event of the path."""
+    step, slot, event = steps.step, steps.step[k, SLOT], path_event[depth - 1]
+    if depth - frames.slot_start[slot] < step[k, LEAST] or (step[k, CLOSES] and event < last_low):
+        return False
+    if step[k, LASTLY] and ends_of_path(path_event, depth)[1] < last_low:
+        return False
+    begin, end = step[k, CLOSE], step[k, TESTS_END]
+    if begin == end:
+        return True
+    return neighbours_allow(events, steps.test, begin, end, event, path_event[frames.slot_start[slot + 1]])
 
 
 @jit
@@ -309,140 +477,55 @@ def search(
     out : Block
         The block to fill; its events become labels, and its variables are left as they are.
     """
-    # One long loop over arrays that are taken out of their tuples before it: what it would call per partial match needs
-    # most of them, and each access to a field of a tuple counts references.
     steps, tables, extents, events = borrowed(steps), borrowed(tables), borrowed(extents), borrowed(events)
     scopes, path, frames = borrowed(scopes), borrowed(path), borrowed(frames)
     effort, out = borrowed(effort), borrowed(out)
-    step, test, inner, others = steps.step, steps.test, steps.inner, steps.other
-    place, item, rank, bucket, probe = tables.place, tables.item, tables.rank, tables.bucket, tables.probe
-    key, key_start = tables.key, tables.key_start
-    instant_start, instant_stop = extents.instant_start, extents.instant_stop
-    span_start, span_stop = extents.span_start, extents.span_stop
+    # The inner loop over candidates takes its arrays out of their tuples: a search takes a quarter longer without that.
+    step, test, inner = steps.step, steps.test, steps.inner
+    place, item, key, key_start = tables.place, tables.item, tables.key, tables.key_start
     codes, valid, list_start, list_items = events.codes, events.valid, events.list_start, events.list_items
-    f_step, f_next, f_stop, f_wide, f_bound = frames.step, frames.next, frames.stop, frames.wide, frames.bound
-    f_until, alive = frames.until, frames.alive
-    slot_start, slot_stop, limit = frames.slot_start, frames.slot_stop, frames.limit
-    path_event, path_label, path_variable = path.event, path.label, path.variable
-    scope_low, scope_high, first_low, first_high = scopes.low, scopes.high, scopes.first_low, scopes.first_high
-    last_low, last_high, scope_slice = scopes.last_low, scopes.last_high, scopes.slice
-    group = scopes.group
-    out_trend, out_event, out_slice = out.start, out.event, out.slice
-    most, size, count, spans = len(out_slice), len(out_event) - WIDE, len(step), len(span_stop) > 0
+    f_step, f_next, f_stop, f_bound = frames.step, frames.next, frames.stop, frames.bound
+    slot_start, slot_stop, limit, alive = frames.slot_start, frames.slot_stop, frames.limit, frames.alive
+    path_event, path_label, group = path.event, path.label, scopes.group
+    tried, enough, thin = effort.tried, effort.enough, effort.thin
+    most, size, count = len(out.slice), len(out.event) - WIDE, len(step)
     scope, depth, need, opening = at[WINDOW], at[DEPTH], at[NEED], at[OPENING]
     trends, bindings = 0, 0
-    out_trend[0] = 0
-    tried, enough, thin = effort.tried, effort.enough, effort.thin
+    out.start[0] = 0
     looks, most_looks = 0, enough[group[scope]] - tried[group[scope]] if scope >= 0 else 0
     in_order = True
     for s in range(count):
         in_order = in_order and step[s, SLOT] == s
     while True:
-        if need > 0:
-            # The frames are a trend to be written. Its last label is not on the path yet, as memory that was just
-            # written would hold up the copying.
+        if need > 0:  # the frames are a trend to be written
             if trends == most or bindings + need > size:
                 break
-            label = path_event[depth - 1] | step[count - 1, BITS]
-            if in_order:
-                copy_path(path_label, depth - 1, out_event, bindings)
-                bindings += need
-                out_event[bindings - 1] = label
-            else:
-                path_label[depth - 1] = label
-                for s in range(count):
-                    begin = slot_start[s]
-                    length = slot_stop[s] - begin
-                    out_event[bindings] = path_label[begin]
-                    if length > 1:
-                        for d in range(0, length, WIDE):
-                            for e in range(WIDE):
-                                out_event[bindings + d + e] = path_label[begin + d + e]
-                    bindings += length
-            if step[count - 1, LASTLY]:
-                put_in_time(out_event, bindings - need, bindings, instant_start)
-            out_slice[trends] = scope_slice[scope]
+            bindings += need
+            _write_trend(step, path, frames, extents.instant_start, in_order, depth, out.event, bindings)
+            out.slice[trends] = scopes.slice[scope]
             trends += 1
-            out_trend[trends] = bindings
+            out.start[trends] = bindings
             need = 0
         if opening >= 0:
             k, opening = opening, -1
-            slot, below, above = step[k, SLOT], step[k, BELOW], step[k, ABOVE]
-            low, high = scope_low[scope], scope_high[scope]
-            if below >= 0:
-                low = np.int64(instant_stop[path_event[slot_stop[below] - 1]])
-                if above < 0 and spans:
-                    high = min(high, span_stop[path_event[slot_start[step[k, LOWEST]]]])
-            if above >= 0:
-                high = np.int64(instant_start[path_event[slot_start[above]]])
-                if below < 0 and spans:
-                    low = max(low, span_start[path_event[slot_stop[step[k, HIGHEST]] - 1]])
-            for o in range(step[k, OTHERS], step[k, OTHERS_END]):
-                low = max(low, span_start[path_event[slot_stop[others[o, 1]] - 1]])
-                high = min(high, span_stop[path_event[slot_start[others[o, 0]]]])
-            wide = high
-            if step[k, OPENS]:
-                low, high = max(low, first_low[scope]), min(high, first_high[scope])
-            if step[k, CLOSES]:
-                high, wide = min(high, last_high[scope]), min(wide, last_high[scope])
-                if step[k, MOST] == 1:
-                    low = max(low, last_low[scope])
-            if step[k, LASTLY]:
-                first, last = ends_of_path(path_event, depth)
-                if first >= first_high[scope]:
-                    high = min(high, first_high[scope])
-                if last < last_low[scope] and step[k, MOST] == 1:
-                    low = max(low, last_low[scope])
-            possible = low < high
-            t, end = step[k, EACH], step[k, FIRSTS] if possible else 0
-            while t < end:
-                # The limits of the tests before ``t`` are known.
-                op, column, other, which = test[t, 0], test[t, 3], test[t, 2], test[t, 4]
-                start, stop = slot_start[other], slot_stop[other]
-                event = path_event[stop - 1] if which == LAST else path_event[start]
-                if op >= IN_OWN_LIST:
-                    limit[t] = event
-                else:
-                    value = codes[column, event]
-                    possible = possible and valid[column, event]
-                    for d in range(start + 1, stop if which == ALL else start):
-                        more = codes[column, path_event[d]]
-                        possible = possible and (op != 0 or more == value)
-                        value = min(value, more) if op < 4 else max(value, more)
-                    limit[t] = value
-                t += 1
-            if possible:
-                base, row = place[k, ITEMS], place[k, RANKS]
-                if row >= 0:
-                    first, stop = base + rank[row, low], base + rank[row, high]
-                    widest = base + rank[row, wide] if wide > high else stop
-                else:
-                    other = step[k, BUCKET_SLOT]
-                    event = path_event[slot_stop[other] - 1 if step[k, BUCKET_LAST] else slot_start[other]]
-                    code = probe[place[k, PROBES], event]
-                    first = stop = widest = np.int64(0)
-                    if code >= 0:
-                        start = place[k, BUCKETS] + code
-                        begin, end = base + bucket[start], base + bucket[start + 1]
-                        first = place_of(item, begin, end, low)
-                        stop = place_of(item, first, end, high)
-                        widest = place_of(item, stop, end, wide) if wide > high else stop
+            slot = step[k, SLOT]
+            low, high, wide = _reach(steps, extents, scopes, path_event, frames, scope, k, depth)
+            if low < high and _set_limits(steps, codes, valid, path_event, frames, k):
+                first, stop, widest = _items(step, tables, path_event, frames, k, low, high, wide)
                 if step[k, PRUNED] and first < stop:
                     behind = path_event[slot_start[slot + 1]]
                     looks += widest - first
-                    widest = mark_alive(
-                        step, inner, test, codes, valid, list_start, list_items, item, k, first, widest, behind, alive
-                    )
+                    widest = mark_alive(steps, events, item, k, first, widest, behind, alive)
                     stop = min(stop, widest)
                 if first < stop:
-                    f_step[depth], f_bound[depth], slot_start[slot] = k, False, depth
-                    f_next[depth], f_stop[depth], f_wide[depth], f_until[depth] = first, stop, widest, wide
+                    slot_start[slot] = depth
+                    _push(frames, depth, k, first, stop, widest, wide)
                     depth += 1
         if depth == 0 or looks > most_looks:
             if scope >= 0:
                 tried[group[scope]] += looks
             scope += 1
-            if scope == len(scope_low):
+            if scope == len(scopes.low):
                 break
             looks, most_looks = 0, enough[group[scope]] - tried[group[scope]]
             depth, opening = np.int64(0), 0
@@ -455,24 +538,11 @@ def search(
             # All that follows from this binding has been found, but for larger sets.
             f_bound[d] = False
             if depth - slot_start[slot] < step[k, MOST]:
-                first, stop, until, one = f_next[d], f_wide[d], f_until[d], path_event[d]
-                if begun and step[k, WIDE_SETS]:
-                    until = min(until, np.int64(span_stop[one]))
-                    stop = place_of(item, first, stop, until)
-                if follow == IN_OWN_BUCKETS or (begun and follow == SAME_BUCKET):
-                    code = probe[place[count + k, PROBES], one]
-                    first = stop = np.int64(0)
-                    if code >= 0:
-                        start = place[count + k, BUCKETS] + code
-                        base = place[count + k, ITEMS]
-                        begin, end = base + bucket[start], base + bucket[start + 1]
-                        first = place_of(item, begin, end, instant_stop[one])
-                        stop = place_of(item, first, end, until)
+                one = path_event[d]
+                first, stop, until = _followers(steps, tables, extents, frames, k, d, one, begun)
                 if first < stop:
                     path_label[d] = one | step[k, BITS]
-                    f_step[depth], f_bound[depth], f_next[depth] = k, False, first
-                    f_stop[depth] = f_wide[depth] = stop
-                    f_until[depth] = until
+                    _push(frames, depth, k, first, stop, stop, until)
                     d = depth
                     depth += 1
                     begun = False
@@ -528,26 +598,9 @@ def search(
                     break
             if allowed and several and begun and each_end < step[k, CLOSE]:
                 other = path_event[slot_stop[slot - 1] - 1]
-                allowed = tests_hold(
-                    test, each_end, step[k, CLOSE], codes, valid, list_start, list_items, candidate, other
-                )
+                allowed = neighbours_allow(events, test, each_end, step[k, CLOSE], candidate, other)
             if allowed and not begun:
-                other = path_event[d - 1]
-                allowed = instant_start[candidate] > other
-                if allowed and row != k and step[k, FOLLOW_SORTED] >= 0:
-                    allowed = valid[inner[step[k, FOLLOW_SORTED], 1], candidate]
-                if allowed and step[k, INNER_LEFT] < step[k, INNER_END]:
-                    allowed = tests_hold(
-                        inner,
-                        step[k, INNER_LEFT],
-                        step[k, INNER_END],
-                        codes,
-                        valid,
-                        list_start,
-                        list_items,
-                        candidate,
-                        other,
-                    )
+                allowed = _may_follow(steps, extents, events, k, row != k, candidate, path_event[d - 1])
             cursor += 1
             if allowed:
                 event = candidate
@@ -556,19 +609,10 @@ def search(
             depth -= 1
             continue
         f_next[d], f_bound[d] = cursor, True
-        path_event[d], path_variable[d] = event, step[k, VARIABLE]
+        path_event[d], path.variable[d] = event, step[k, VARIABLE]
         slot_stop[slot] = depth
-        if several:
-            if depth - slot_start[slot] < step[k, LEAST] or (step[k, CLOSES] and event < last_low[scope]):
-                continue
-            if step[k, LASTLY] and ends_of_path(path_event, depth)[1] < last_low[scope]:
-                continue
-            if step[k, CLOSE] < step[k, TESTS_END]:
-                other = path_event[slot_start[slot + 1]]
-                if not tests_hold(
-                    test, step[k, CLOSE], step[k, TESTS_END], codes, valid, list_start, list_items, event, other
-                ):
-                    continue
+        if several and not _may_end(steps, events, path_event, frames, scopes.last_low[scope], k, depth):
+            continue
         if conditions is not None and not judge(
             conditions, gaps, steps, extents, events, path, frames, scopes, scope, k, depth
         ):
@@ -579,7 +623,7 @@ def search(
         else:
             path_label[d] = event | step[k, BITS]
             opening = k + 1
-    if scope < len(scope_low):
+    if scope < len(scopes.low):
         tried[group[scope]] += looks
     at[WINDOW], at[DEPTH], at[OPENING] = scope, depth, opening
     at[TRENDS], at[BINDINGS], at[NEED] = trends, bindings, need
