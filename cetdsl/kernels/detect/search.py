@@ -14,24 +14,19 @@ import numpy as np
 
 from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.detect.frames import Frames, ends_of_path, neighbours_allow, push
+from cetdsl.kernels.detect.opening import in_bucket, items_between, mark_alive, reach, set_limits
 from cetdsl.kernels.detect.scopes import Scopes
 from cetdsl.kernels.detect.steps import (
-    ABOVE,
     AFTER,
-    ALL,
     BEFORE,
-    BELOW,
     BITS,
-    BUCKET_LAST,
-    BUCKET_SLOT,
     CLOSE,
     CLOSES,
     EACH,
     FIRSTS,
     FOLLOW,
     FOLLOW_SORTED,
-    HIGHEST,
-    IN_OTHERS_LIST,
     IN_OWN_BUCKETS,
     IN_OWN_LIST,
     IN_OWN_ORDER,
@@ -39,14 +34,9 @@ from cetdsl.kernels.detect.steps import (
     INNER_LEFT,
     JUDGED,
     JUDGED_END,
-    LAST,
     LASTLY,
     LEAST,
-    LOWEST,
     MOST,
-    OPENS,
-    OTHERS,
-    OTHERS_END,
     PRUNED,
     SAME_BUCKET,
     SLOT,
@@ -57,39 +47,18 @@ from cetdsl.kernels.detect.steps import (
     WIDE_SETS,
     Steps,
 )
-from cetdsl.kernels.detect.tables import BUCKETS, ITEMS, LEVEL, PROBES, RANKS, Extents, Tables
+from cetdsl.kernels.detect.tables import ITEMS, LEVEL, Extents, Tables
 from cetdsl.kernels.enumerate.blocks import BINDINGS, DEPTH, EVENT_BITS, NEED, OWN, TRENDS, WIDE, WINDOW, copy_path
 from cetdsl.kernels.enumerate.correlated import Gaps, Path, has_match
 from cetdsl.kernels.machine.conditions import Conditions, compare, is_listed
-from cetdsl.kernels.machine.lookups import LARGEST, next_holding
+from cetdsl.kernels.machine.lookups import next_holding
 from cetdsl.kernels.machine.program import place_of
-from cetdsl.kernels.vocabulary import Block, Bools, Events, Index, Ints, Places
+from cetdsl.kernels.vocabulary import Block, Events, Index, Ints, Places
 
 #: The bits of a label that are its event.
 EVENT = (1 << EVENT_BITS) - 1
 #: An entry of the search's position: the step that is to be opened next; -1: none.
 OPENING = OWN
-
-
-class Frames(NamedTuple):
-    """The frames that the search stands on, and the state of the steps that are open."""
-
-    #: Of each frame its step, the next item to be tried, the item before which to stop, and whether it has a binding
-    #: whose consequences are being tried. ``wide`` is where those that follow it in its set stop, and ``until`` the
-    #: event that they come before.
-    step: Ints
-    next: Ints
-    stop: Ints
-    wide: Ints
-    until: Ints
-    bound: Bools
-    #: The frames ``start[s]:stop_of[s]`` are those of the slot ``s``.
-    slot_start: Ints
-    slot_stop: Ints
-    #: What each test compares candidates with.
-    limit: Ints
-    #: Whether a set that holds an event can be closed, as far as is known, shape (steps, n); empty where no step asks.
-    alive: Bools
 
 
 class Effort(NamedTuple):
@@ -105,18 +74,6 @@ class Effort(NamedTuple):
 def whole_effort(groups: int) -> Effort:
     """Returns an effort that tries all candidates."""
     return Effort(np.zeros(groups, dtype=np.int64), np.full(groups, 2**62), 1)
-
-
-@inlined
-def may_neighbour(events: Events, op: int, column: int, other_column: int, event: int, other: int) -> bool:
-    """Whether an event and one that it neighbours satisfy a test; the values of both may be NULL."""
-    if op == IN_OWN_LIST:
-        return is_listed(events.list_start, events.list_items, column, other, event)
-    if op == IN_OTHERS_LIST:
-        return is_listed(events.list_start, events.list_items, column, event, other)
-    if not (events.valid[column, event] and events.valid[other_column, other]):
-        return False
-    return compare(op, events.codes[column, event], events.codes[other_column, other])
 
 
 @jit
@@ -169,87 +126,6 @@ def judge(
     return True
 
 
-@jit
-def tests_hold(
-    test: Ints,
-    start: int,
-    stop: int,
-    codes: Ints,
-    valid: Bools,
-    list_start: Ints,
-    list_items: Ints,
-    event: int,
-    other: int,
-) -> bool:
-    """Whether the tests ``start:stop`` of an event and one that it neighbours hold; arrays of events come one by one.
-
-    In the loop of the search this is faster than to hand over all of them at each test.
-    """
-    allowed = True
-    for t in range(start, stop):
-        op = test[t, 0]
-        if op == IN_OWN_LIST:
-            allowed = is_listed(list_start, list_items, test[t, 1], other, event)
-        elif op == IN_OTHERS_LIST:
-            allowed = is_listed(list_start, list_items, test[t, 1], event, other)
-        else:
-            allowed = (
-                valid[test[t, 1], event]
-                and valid[test[t, 3], other]
-                and compare(op, codes[test[t, 1], event], codes[test[t, 3], other])
-            )
-        if not allowed:
-            break
-    return allowed
-
-
-@inlined
-def neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: int, other: int) -> bool:
-    """Whether the tests ``start:stop`` of an event and one that it neighbours hold."""
-    arrays = (events.codes, events.valid, events.list_start, events.list_items)
-    return tests_hold(test, start, stop, *arrays, event, other)
-
-
-@jit
-def mark_alive(
-    steps: Steps, events: Events, item: Places, k: Index, first: Index, stop: Index, behind: Index, alive: Bools
-) -> int:
-    """Marks which of the items ``first:stop`` can lie in a set that ends beside the event ``behind`` it.
-
-    From the last item to the first: one that may end a set, or that some later one which is alive may follow, by the
-    test between neighbours that compares by order. Returns the end of the items that are alive.
-    """
-    steps, events = borrowed(steps), borrowed(events)
-    step, inner, codes, valid = steps.step, steps.inner, events.codes, events.valid
-    ordered, end, begin, tests_end = step[k, FOLLOW_SORTED], first, step[k, CLOSE], step[k, TESTS_END]
-    op = column = other_column = 0
-    if ordered >= 0:
-        op, column, other_column = int(inner[ordered, 0]), int(inner[ordered, 1]), int(inner[ordered, 3])
-    largest = op >= LARGEST
-    best = np.int64(-(2**63)) if largest else np.int64(2**63 - 1)
-    for i in range(stop - 1, first - 1, -1):
-        event = int(item[i])
-        found = neighbours_allow(events, steps.test, begin, tests_end, event, int(behind))
-        if not found and end > first:
-            found = ordered < 0 or (valid[other_column, event] and compare(op, int(best), codes[other_column, event]))
-        alive[k, event] = found
-        if found:
-            end = max(end, i + 1)
-            if ordered >= 0 and valid[column, event]:
-                code = codes[column, event]
-                best = max(best, code) if largest else min(best, code)
-    return int(end)
-
-
-@inlined
-def ends_of_path(path_event: Ints, depth: Index) -> tuple[Index, Index]:
-    """Returns the first and the last of ``depth`` events of a path."""
-    first = last = path_event[0]
-    for d in range(1, depth):
-        first, last = min(first, path_event[d]), max(last, path_event[d])
-    return first, last
-
-
 @inlined
 def put_in_time(label: Ints, begin: Index, end: Index, instant_start: Places) -> None:
     """Sorts the labels of a trend by the instants of their events; simultaneous ones stay as they are."""
@@ -292,111 +168,6 @@ def _write_trend(
 
 
 @inlined
-def _push(frames: Frames, depth: Index, k: Index, first: Index, stop: Index, wide: Index, until: Index) -> None:
-    """Adds a frame without a binding, for a step and the items that are to be tried."""
-    frames.step[depth], frames.bound[depth], frames.next[depth] = k, False, first
-    frames.stop[depth], frames.wide[depth], frames.until[depth] = stop, wide, until
-
-
-@inlined
-def _reach(
-    steps: Steps,
-    extents: Extents,
-    scopes: Scopes,
-    path_event: Ints,
-    frames: Frames,
-    scope: Index,
-    k: Index,
-    depth: Index,
-) -> tuple[Index, Index, Index]:
-    """Returns between which events the slot of a step may begin, and where its set may end at the latest."""
-    step, others, slot_start, slot_stop = steps.step, steps.other, frames.slot_start, frames.slot_stop
-    below, above, spans = step[k, BELOW], step[k, ABOVE], len(extents.span_stop) > 0
-    low, high = scopes.low[scope], scopes.high[scope]
-    if below >= 0:
-        low = np.int64(extents.instant_stop[path_event[slot_stop[below] - 1]])
-        if above < 0 and spans:
-            high = min(high, extents.span_stop[path_event[slot_start[step[k, LOWEST]]]])
-    if above >= 0:
-        high = np.int64(extents.instant_start[path_event[slot_start[above]]])
-        if below < 0 and spans:
-            low = max(low, extents.span_start[path_event[slot_stop[step[k, HIGHEST]] - 1]])
-    for o in range(step[k, OTHERS], step[k, OTHERS_END]):
-        low = max(low, extents.span_start[path_event[slot_stop[others[o, 1]] - 1]])
-        high = min(high, extents.span_stop[path_event[slot_start[others[o, 0]]]])
-    wide = high
-    if step[k, OPENS]:
-        low, high = max(low, scopes.first_low[scope]), min(high, scopes.first_high[scope])
-    if step[k, CLOSES]:
-        high, wide = min(high, scopes.last_high[scope]), min(wide, scopes.last_high[scope])
-        if step[k, MOST] == 1:
-            low = max(low, scopes.last_low[scope])
-    if step[k, LASTLY]:
-        first, last = ends_of_path(path_event, depth)
-        if first >= scopes.first_high[scope]:
-            high = min(high, scopes.first_high[scope])
-        if last < scopes.last_low[scope] and step[k, MOST] == 1:
-            low = max(low, scopes.last_low[scope])
-    return low, high, wide
-
-
-@inlined
-def _set_limits(steps: Steps, codes: Ints, valid: Bools, path_event: Ints, frames: Frames, k: Index) -> bool:
-    """Looks up what the tests of a step compare each candidate with; returns whether there can be one that passes."""
-    test, limit = steps.test, frames.limit
-    possible = True
-    for t in range(steps.step[k, EACH], steps.step[k, FIRSTS]):
-        op, column, other, which = test[t, 0], test[t, 3], test[t, 2], test[t, 4]
-        start, stop = frames.slot_start[other], frames.slot_stop[other]
-        event = path_event[stop - 1] if which == LAST else path_event[start]
-        if op >= IN_OWN_LIST:
-            limit[t] = event
-            continue
-        value = codes[column, event]
-        possible = possible and valid[column, event]
-        for d in range(start + 1, stop if which == ALL else start):
-            more = codes[column, path_event[d]]
-            possible = possible and (op != 0 or more == value)
-            value = min(value, more) if op < 4 else max(value, more)
-        limit[t] = value
-    return possible
-
-
-@inlined
-def _in_bucket(
-    tables: Tables, row: Index, event: Index, low: Index, high: Index, wide: Index
-) -> tuple[Index, Index, Index]:
-    """Returns the items that go with an event: the first from ``low`` on, and where those before ``high`` stop.
-
-    The third number is where those before ``wide`` stop, which is no earlier than ``high``.
-    """
-    first = stop = widest = np.int64(0)
-    code = tables.probe[tables.place[row, PROBES], event]
-    if code >= 0:
-        base, start = tables.place[row, ITEMS], tables.place[row, BUCKETS] + code
-        end = base + tables.bucket[start + 1]
-        first = place_of(tables.item, base + tables.bucket[start], end, low)
-        stop = place_of(tables.item, first, end, high)
-        widest = place_of(tables.item, stop, end, wide) if wide > high else stop
-    return first, stop, widest
-
-
-@inlined
-def _items(
-    step: Ints, tables: Tables, path_event: Ints, frames: Frames, k: Index, low: Index, high: Index, wide: Index
-) -> tuple[Index, Index, Index]:
-    """Returns the items of a step in a range of events, as :func:`_in_bucket` does."""
-    row = tables.place[k, RANKS]
-    if row < 0:
-        other = step[k, BUCKET_SLOT]
-        place = frames.slot_stop[other] - 1 if step[k, BUCKET_LAST] else frames.slot_start[other]
-        return _in_bucket(tables, k, path_event[place], low, high, wide)
-    base = tables.place[k, ITEMS]
-    stop = base + tables.rank[row, high]
-    return base + tables.rank[row, low], stop, base + tables.rank[row, wide] if wide > high else stop
-
-
-@inlined
 def _followers(
     steps: Steps, tables: Tables, extents: Extents, frames: Frames, k: Index, d: Index, one: Index, begun: bool
 ) -> tuple[Index, Index, Index]:
@@ -407,7 +178,7 @@ def _followers(
         until = min(until, np.int64(extents.span_stop[one]))
         stop = place_of(tables.item, first, stop, until)
     if follow == IN_OWN_BUCKETS or (begun and follow == SAME_BUCKET):
-        first, stop, _ = _in_bucket(tables, len(step) + k, one, np.int64(extents.instant_stop[one]), until, until)
+        first, stop, _ = in_bucket(tables, len(step) + k, one, np.int64(extents.instant_stop[one]), until, until)
     return first, stop, until
 
 
@@ -492,7 +263,8 @@ def search(
     scope, depth, need, opening = at[WINDOW], at[DEPTH], at[NEED], at[OPENING]
     trends, bindings = 0, 0
     out.start[0] = 0
-    looks, most_looks = 0, enough[group[scope]] - tried[group[scope]] if scope >= 0 else 0
+    looks: Index = 0
+    most_looks = enough[group[scope]] - tried[group[scope]] if scope >= 0 else 0
     in_order = True
     for s in range(count):
         in_order = in_order and step[s, SLOT] == s
@@ -509,9 +281,9 @@ def search(
         if opening >= 0:
             k, opening = opening, -1
             slot = step[k, SLOT]
-            low, high, wide = _reach(steps, extents, scopes, path_event, frames, scope, k, depth)
-            if low < high and _set_limits(steps, codes, valid, path_event, frames, k):
-                first, stop, widest = _items(step, tables, path_event, frames, k, low, high, wide)
+            low, high, wide = reach(steps, extents, scopes, path_event, frames, scope, k, depth)
+            if low < high and set_limits(steps, codes, valid, path_event, frames, k):
+                first, stop, widest = items_between(step, tables, path_event, frames, k, low, high, wide)
                 if step[k, PRUNED] and first < stop:
                     behind = path_event[slot_start[slot + 1]]
                     looks += widest - first
@@ -519,7 +291,7 @@ def search(
                     stop = min(stop, widest)
                 if first < stop:
                     slot_start[slot] = depth
-                    _push(frames, depth, k, first, stop, widest, wide)
+                    push(frames, depth, k, first, stop, widest, wide)
                     depth += 1
         if depth == 0 or looks > most_looks:
             if scope >= 0:
@@ -542,7 +314,7 @@ def search(
                 first, stop, until = _followers(steps, tables, extents, frames, k, d, one, begun)
                 if first < stop:
                     path_label[d] = one | step[k, BITS]
-                    _push(frames, depth, k, first, stop, stop, until)
+                    push(frames, depth, k, first, stop, stop, until)
                     d = depth
                     depth += 1
                     begun = False
@@ -627,12 +399,3 @@ def search(
         tried[group[scope]] += looks
     at[WINDOW], at[DEPTH], at[OPENING] = scope, depth, opening
     at[TRENDS], at[BINDINGS], at[NEED] = trends, bindings, need
-
-
-def make_frames(longest: int, slots: int, tests: int, events: int = 0) -> Frames:
-    """Makes room for frames, slots and tests; with marks of ``events`` events for each slot if there are any."""
-    step, following, stop, wide, until = (np.empty(longest, dtype=np.int64) for _ in range(5))
-    bound, limit = np.empty(longest, dtype=np.bool_), np.empty(tests, dtype=np.int64)
-    start, behind = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
-    alive = np.empty((slots if events else 0, events), dtype=np.bool_)
-    return Frames(step, following, stop, wide, until, bound, start, behind, limit, alive)
