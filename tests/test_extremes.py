@@ -16,6 +16,7 @@ from test_sweep import RETURNING
 
 import cetdsl as cet
 from cetdsl.ir.operators import ListPaths
+from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.enumerate import search
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.sweep import sweep
@@ -96,10 +97,10 @@ def test_trends_are_listed_about_it(pattern: str, names: str, monkeypatch: pytes
 @pytest.mark.parametrize(("pattern", "names"), PATTERNS)
 def test_complete_trends_are_those_of_it_that_no_other_contains(pattern: str, names: str) -> None:
     """Those about one extreme event are the paths of a graph, and may be part of those about another one."""
-    by_graphs = 0
+    by_graphs: Counter[bool] = Counter()
     for seed in range(8):
         choose = random.Random(f"{pattern} {names} {seed} complete")
-        text = query_of(choose, pattern, names, adjacent=True, windows=WINDOWS + SPANS)
+        text = query_of(choose, pattern, names, adjacent=True, windows=(WINDOWS, SPANS)[seed % 2])
         query = attrs.evolve(cet.parse(text)._query(), returning=())
         rows, ties = generators.stacked(99_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
         for completeness in READINGS:
@@ -107,8 +108,8 @@ def test_complete_trends_are_those_of_it_that_no_other_contains(pattern: str, na
             plan = task.definition(completeness, "auto")
             expected = expected_trends(query, rows, completeness, ties)
             assert task.defined(plan, (2**20, 2)[seed % 2]) == expected, (completeness, ties, text)
-            by_graphs += isinstance(plan.child, ListPaths)
-    assert by_graphs >= 2 or " OR " in pattern  # which has a pivot: all of its trends bind one b
+            by_graphs[plan.source.windowing.kind == SPAN] += isinstance(plan.child, ListPaths)
+    assert min(by_graphs[False], by_graphs[True]) >= 2 or " OR " in pattern  # which has a pivot: all trends bind one b
 
 
 def test_few_of_many_trends_are_complete(spark: Any) -> None:
@@ -125,6 +126,21 @@ def test_few_of_many_trends_are_complete(spark: Any) -> None:
     assert longest.trend[0].event.t == 1
     told = str(asked.explain("complete"))
     assert "A_largest is the last A of a trend that has its largest x" in told
+    assert "its trends, complete or not" in told
+
+
+def test_few_of_many_trends_of_a_span_are_complete(spark: Any) -> None:
+    """Each span of 15 A and 15 B, whose values fall, has 212,993 trends."""
+    rows = [(t, "AB"[t // 15 % 2], 100 - t % 15) for t in range(120)]
+    asked = spark.createDataFrame(rows, "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, B+) WHERE A.x < B.x WITHIN 29", time="t"
+    )
+    assert Counter(len(row.trend) for row in asked.complete_trends(columns=["t"]).collect()) == {15: 4 * 14}
+    assert asked.count_complete_trends().first()["count"] == 4 * 14
+    assert asked.count_trends().first()["count"] == 4 * 212_993
+    told = str(asked.explain("complete"))
+    assert "for each event that a trend may begin with, of the events within the span" in told
+    assert "for each A_largest, of the events that may stand beside it" in told
     assert "its trends, complete or not" in told
 
 

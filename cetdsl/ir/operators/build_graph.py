@@ -110,10 +110,10 @@ class BuildGraph(Unary):
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         known = words.trends_fact(self.spec.query.completeness)
-        if self._has_firsts:
-            known = (*known, ("graphs", "one per event that a trend may begin with"))
-        elif self._pivot is not None:
-            known = (*known, ("graphs", f"one per event bound to {self._pivot}"))
+        each = ["event that a trend may begin with"] * self._has_firsts
+        each += [] if self._pivot is None else [f"event bound to {self._pivot}"]
+        if each:
+            known = (*known, ("graphs", f"one per {' and '.join(each)}"))
         asked = self.extraction
         if not known or asked is None:
             return known

@@ -62,6 +62,11 @@ def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high:
     )
 
 
+def copy_slices(events: Events, low: Ints, high: Ints) -> Beside:
+    """Returns the events ``low:high`` of each slice that may be bound at all, as those of a key of its own."""
+    return beside_pivots(events, -1, NO_CONDITIONS.pivot_pair, low, high, np.full_like(low, -1))
+
+
 @jit
 def _allowed(events: Events, conditions: Conditions, low: Ints, high: Ints, pivot: Ints) -> tuple[Ints, Ints, Ints]:
     """Returns where the events of each pivot begin, their numbers, and the variables that each may be bound to."""

@@ -54,7 +54,7 @@ from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.pivots import joint_pivot
 from cetdsl.planning.shadows import TooMany, plan_shadows
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
-from cetdsl.planning.strategies.kernel import base_spec, merged, why_not_propagate
+from cetdsl.planning.strategies.kernel import base_spec, merged, why_not_along_edges
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
 
 #: What ``algorithm=`` may say.
@@ -184,7 +184,7 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
 def _build_of(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Declined:
     """Builds the graphs of one automaton."""
     source = source_of(request.resolved)
-    reason = why_not_propagate(compiled, source)
+    reason = why_not_along_edges(compiled)
     if reason is not None:
         return Declined(reason)
     pivot = joint_pivot(compiled.machine, compiled.pairs) if compiled.pairs else -1
@@ -273,9 +273,9 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
 def _candidates(compiled: Compiled, request: CompleteRequest, columns: set[str]) -> ListPaths | None:
     """Lists the trends that are complete among those about the same extreme event; None if there is no such event.
 
-    Each trend is about one extreme event, and those about one are the paths of a graph. A complete trend is complete
-    among these, too, and what contains another trend is part of a complete one: so the complete trends are those that
-    no other candidate contains.
+    Each trend is about one extreme event, and those about one are the paths of a graph, or with a span of one for each
+    first event. A complete trend is complete among these, too, and what contains another trend is part of a complete
+    one: so the complete trends are those that no other candidate contains.
     """
     if request.algorithm == "definition":
         return None

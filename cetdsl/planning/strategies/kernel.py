@@ -50,17 +50,22 @@ def merged(plan: Operator) -> Operator:
 
 def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
     """Returns why counts cannot be carried along the automaton; None when they can."""
+    reason = why_not_along_edges(compiled)
+    pivot = joint_pivot(compiled.machine, compiled.pairs) if compiled.pairs else -1
+    if reason is None and pivot >= 0 and source.windowing.kind == SPAN and not always_first(compiled.machine, pivot):
+        return "a span and a pairwise predicate fix two different events of a trend"
+    return reason
+
+
+def why_not_along_edges(compiled: Compiled) -> str | None:
+    """Returns why the trends are not paths of graphs, each with one event of a pivot; None when they are."""
     finished = why_finished(compiled)
     if finished is not None:
         return finished
     if any(negation.looks_at_trend for negation in compiled.negations):
         return "a NOT depends on which events the trend binds"
-    if compiled.pairs:
-        pivot = joint_pivot(compiled.machine, compiled.pairs)
-        if pivot < 0:
-            return "pairwise predicates relate no variable that binds exactly one event of each trend to all others"
-        if source.windowing.kind == SPAN and not always_first(compiled.machine, pivot):
-            return "a span and a pairwise predicate fix two different events of a trend"
+    if compiled.pairs and joint_pivot(compiled.machine, compiled.pairs) < 0:
+        return "pairwise predicates relate no variable that binds exactly one event of each trend to all others"
     return None
 
 
