@@ -63,7 +63,8 @@ def test_an_extreme_event_stands_for_all(pattern: str, names: str) -> None:
     for seed in range(16):
         choose = random.Random(f"{pattern} {names} {seed}")
         strategy = (sweep, kernel)[seed % 2]
-        query = cet.parse(query_of(choose, pattern, names, adjacent=strategy is kernel))._query()
+        windows = WINDOWS if strategy is sweep else WINDOWS + SPANS
+        query = cet.parse(query_of(choose, pattern, names, adjacent=strategy is kernel, windows=windows))._query()
         rows, ties = generators.stacked(90_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
         cuts = (-1, 1, 3) if query.window is not None else (-1,)
         compared[strategy] += compare(query, rows, ties, NUMBERS[seed // 2 % 4], cuts, seed, strategy)
@@ -138,9 +139,11 @@ def test_few_of_many_trends_of_a_span_are_complete(spark: Any) -> None:
     assert Counter(len(row.trend) for row in asked.complete_trends(columns=["t"]).collect()) == {15: 4 * 14}
     assert asked.count_complete_trends().first()["count"] == 4 * 14
     assert asked.count_trends().first()["count"] == 4 * 212_993
+    assert "one pass per event that can begin a trend and event bound to A_largest" in str(asked.explain("physical"))
     told = str(asked.explain("complete"))
     assert "for each event that a trend may begin with, of the events within the span" in told
     assert "for each A_largest, of the events that may stand beside it" in told
+    assert "one per event that a trend may begin with and event bound to A_largest" in told
     assert "its trends, complete or not" in told
 
 

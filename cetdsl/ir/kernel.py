@@ -43,6 +43,12 @@ class KernelQuery:
         return bool(self.negations) or self.shadows is not None
 
     @property
+    def pivot_begins(self) -> bool:
+        """Whether there is a pivot, and every trend begins with it."""
+        first = {self.machine.variables[state] for state, _ in self.machine.initial}
+        return self.pivot >= 0 and first <= {self.pivot}
+
+    @property
     def why_not_one_graph(self) -> str | None:
         """The reason why no single graph of events has the trends as its paths from sources to sinks; None: one has."""
         if self.pairs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from cetdsl.ir.machine import Machine, Pair
+from cetdsl.ir.machine import Machine, Pair, longest_trend
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import reach
 
@@ -73,12 +73,21 @@ def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int
 
     Without a pivot a path is followed to where a predicate fails. For trends of two events that takes less time than a
     pass for every event of the pivot; for longer ones a search without a pivot may visit any number of paths that lead
-    nowhere. Where windows are spans, the pivot is the first event already.
+    nowhere. Where windows are spans, a pass is about the first event already, and about a pivot that is another one
+    only where these two (:func:`fixes_few`) leave several others.
     """
     if len(machine.variables) <= 2 and all(edge.source != edge.target for edge in machine.edges):
         return -1
     pivots = _pivots(machine, [*map(_variables, pairs)])
-    return next((v for v in pivots if windows != SPAN or always_first(machine, v)), -1)
+    return next((v for v in pivots if windows != SPAN or always_first(machine, v) or fixes_few(machine)), -1)
+
+
+def fixes_few(machine: Machine) -> bool:
+    """Whether trends may have several events besides a first one and a pivot.
+
+    Otherwise a pass for each two of these would take as many steps as there may be trends.
+    """
+    return not 0 < longest_trend(machine) <= 3
 
 
 def compared_pivots(machine: Machine) -> list[int]:

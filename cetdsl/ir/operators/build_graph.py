@@ -111,7 +111,8 @@ class BuildGraph(Unary):
     def facts(self) -> tuple[tuple[str, str], ...]:
         known = words.trends_fact(self.spec.query.completeness)
         each = ["event that a trend may begin with"] * self._has_firsts
-        each += [] if self._pivot is None else [f"event bound to {self._pivot}"]
+        if self._pivot is not None and not (each and self.spec.query.pivot_begins):
+            each.append(f"event bound to {self._pivot}")
         if each:
             known = (*known, ("graphs", f"one per {' and '.join(each)}"))
         asked = self.extraction

@@ -138,13 +138,13 @@ def _pivot_pairs_allow(
 
 
 @jit
-def _may_end_here(edges: Edges, events: Events, guards: Guards, state: int, event: int, high: int, pivot: int) -> bool:
+def _may_end_here(edges: Edges, events: Events, guards: Guards, state: int, event: int, high: int, begin: int) -> bool:
     """Whether a trend of the subslice may end here, for one of the states that it may have begun in."""
     if not guards.late:
-        return may_end(guards.program, events, guards.conditions, state, -1, event, high, pivot)
+        return may_end(guards.program, events, guards.conditions, state, -1, event, high, begin)
     for first in edges.initial:
-        begins = (events.mask[pivot] >> edges.variable[first]) & 1
-        if begins and may_end(guards.program, events, guards.conditions, state, first, event, high, pivot):
+        begins = (events.mask[begin] >> edges.variable[first]) & 1
+        if begins and may_end(guards.program, events, guards.conditions, state, first, event, high, begin):
             return True
     return False
 
@@ -224,7 +224,7 @@ def find_useful(
                         continue
                 found = edges.ends[state]
                 if guards is not None and found and stamp > 0:
-                    found = _may_end_here(edges, events, guards, state, event, high, pivot)
+                    found = _may_end_here(edges, events, guards, state, event, high, low)
                 accept[event - low, state] = found
                 for edge in range(out_start[state], out_start[state + 1]):
                     join, chain = joins[edge], target_chain[edge]
@@ -256,11 +256,19 @@ def find_useful(
 
 @jit
 def find_hopeful(
-    edges: Edges, given: SearchInput, lists: Lists | None, scratch: Scratch, slices: Slices, states: Ints, few: int
+    edges: Edges,
+    given: SearchInput,
+    lists: Lists | None,
+    scratch: Scratch,
+    slices: Slices,
+    fixed: Ints,
+    states: Ints,
+    few: int,
 ) -> Bools:
-    """Returns from which pivots, in one of some states, a trend can be completed that need not satisfy its pairs.
+    """Returns of which subslices a trend can be completed that need not satisfy its pairs.
 
-    One pass over a slice tells that for all of them; it is not made for a ``few`` pivots or less, which stay.
+    ``fixed`` is an event of each subslice that its trends have in one of some states. One pass over a slice tells that
+    for all of its subslices; it is not made for a ``few`` or less, which stay.
     """
     subslices = given.subslices
     hopeful = np.zeros(len(subslices.low), dtype=np.bool_)
@@ -277,6 +285,6 @@ def find_hopeful(
             find_useful(edges, given, None, lists, scratch, low, high, -1, -1 - s)
             for r in range(begin, end):
                 for state in states:
-                    hopeful[r] |= scratch.useful[subslices.pivot[r] - low, state]
+                    hopeful[r] |= scratch.useful[fixed[r] - low, state]
         begin = end
     return hopeful

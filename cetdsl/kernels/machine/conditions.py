@@ -35,7 +35,7 @@ class Subslices(NamedTuple):
     ----------
     low, high, pivot : int64 arrays, shape (subslices,)
         The events of each subslice, ``low:high``, and its pivot (-1: none): the event that its trends must begin with,
-        or the one that the pivot variable must be bound to.
+        or the one that the pivot variable must be bound to. With a span, trends must begin with the first event.
     window, first : int64 arrays, shape (subslices,)
         The slice that each subslice belongs to, and the first event of that slice, which may lie before ``low``.
     """
@@ -95,7 +95,7 @@ def conditions_of(query: KernelQuery, events: Events, before: Ints, until: Ints,
     if span and query.negations:
         instant_time = np.zeros(int(events.instant[-1]) + 1, dtype=np.int64)
         instant_time[events.instant] = events.time
-    pivot = FIRST_EVENT if span or (query.pivot >= 0 and _pivot_begins(query)) else query.pivot
+    pivot = FIRST_EVENT if query.pivot_begins or (span and query.pivot < 0) else query.pivot
     return Conditions(pivot, pivot_demands(query), before, until, instant_time, span, anchor)
 
 
@@ -106,25 +106,26 @@ def pivot_demands(query: KernelQuery) -> Ints:
     return np.array(demands, dtype=np.int64).reshape(-1, 4)
 
 
-def _pivot_begins(query: KernelQuery) -> bool:
-    """Whether every trend begins with the pivot variable."""
-    return all(query.machine.variables[state] == query.pivot for state, _ in query.machine.initial)
-
-
 def subslices_of(query: KernelQuery, slices: Slices, events: Events, bounds: tuple[Ints, Ints]) -> Subslices:
     """Returns one subslice per slice, or per slice and pivot.
 
-    With a span, ``bounds`` are the times from which and before which the first event of a trend of each slice lies.
+    With a span there is one per first event, and with both one per first event and pivot. ``bounds`` are then the times
+    from which and before which the first event of a trend of each slice lies.
     """
     if span := span_of(query):
         beginning = 0
         for state, _ in query.machine.initial:
             beginning |= 1 << query.machine.variables[state]
-        spans = span_subslices(slices.low, slices.high, events.mask, events.time, beginning, span, *bounds)
-        return Subslices(*spans, slices.low[spans[3]])
+        low, high, first, window = span_subslices(
+            slices.low, slices.high, events.mask, events.time, beginning, span, *bounds
+        )
+        if query.pivot < 0 or query.pivot_begins:
+            return Subslices(low, high, first, window, slices.low[window])
+        low, high, pivot, row = pivot_subslices(low, high, events.mask, 1 << query.pivot, False)
+        return Subslices(low, high, pivot, window[row], slices.low[window[row]])
     if query.pivot >= 0:
         wanted = 1 << query.pivot
-        pivots = pivot_subslices(slices.low, slices.high, events.mask, wanted, _pivot_begins(query))
+        pivots = pivot_subslices(slices.low, slices.high, events.mask, wanted, query.pivot_begins)
         return Subslices(*pivots, slices.low[pivots[3]])
     each = np.arange(len(slices.low), dtype=np.int64)
     return Subslices(slices.low, slices.high, np.full_like(each, -1), each, slices.low)
@@ -212,11 +213,22 @@ def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int,
 
 
 @inlined
+def begins_first(conditions: Conditions) -> bool:
+    """Whether trends must begin with the first event of their subslice."""
+    return conditions.pivot_variable == FIRST_EVENT or conditions.span > 0
+
+
+@inlined
 def may_begin(
-    program: Program, events: Events, conditions: Conditions, state: int, event: int, low: int, pivot: int
+    program: Program, events: Events, conditions: Conditions, state: int, event: int, low: int, begin: int
 ) -> bool:
-    """Whether a trend of this subslice may begin with the event in the state."""
-    if not program.begins[state] or (conditions.pivot_variable == -2 and event != pivot):
+    """Whether a trend may begin with the event in the state.
+
+    ``low`` is the first event of the slice, and ``begin`` that of the subslice.
+    """
+    if not program.begins[state]:
+        return False
+    if begins_first(conditions) and event != begin:
         return False
     if conditions.span == 0:
         for k in range(program.begin_guard_start[state], program.begin_guard_start[state + 1]):
@@ -234,12 +246,12 @@ def may_end(
     first_state: int,
     event: int,
     high: int,
-    pivot: int,
+    begin: int,
 ) -> bool:
     """Whether a trend of this subslice may end with the event in the state.
 
-    With a span the gap before the trend reaches back from its *last* event, so it is judged here; ``first_state``
-    is -1 where no begin has guards.
+    With a span the gap before the trend, which begins with ``begin``, reaches back from its *last* event, so it is
+    judged here; ``first_state`` is -1 where no begin has guards.
     """
     if not program.ends[state]:
         return False
@@ -250,7 +262,7 @@ def may_end(
             return False
     if conditions.span > 0 and first_state >= 0:
         for k in range(program.begin_guard_start[first_state], program.begin_guard_start[first_state + 1]):
-            latest = conditions.latest_before[program.begin_guard[k], pivot]
+            latest = conditions.latest_before[program.begin_guard[k], begin]
             if latest >= 0 and conditions.instant_time[latest] >= events.time[event] - conditions.span:
                 return False
     return True

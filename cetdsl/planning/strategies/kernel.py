@@ -16,7 +16,7 @@ from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.compile import compile_query, queries_of_sides, why_finished
 from cetdsl.planning.extremes import with_extreme
 from cetdsl.planning.listed_pairs import with_listed_pairs
-from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
+from cetdsl.planning.pivots import always_first, fixes_few, joint_pivot, search_pivot
 from cetdsl.planning.sights import with_sights
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -51,10 +51,12 @@ def merged(plan: Operator) -> Operator:
 def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
     """Returns why counts cannot be carried along the automaton; None when they can."""
     reason = why_not_along_edges(compiled)
-    pivot = joint_pivot(compiled.machine, compiled.pairs) if compiled.pairs else -1
-    if reason is None and pivot >= 0 and source.windowing.kind == SPAN and not always_first(compiled.machine, pivot):
-        return "a span and a pairwise predicate fix two different events of a trend"
-    return reason
+    if reason is not None or not compiled.pairs or source.windowing.kind != SPAN:
+        return reason
+    machine = compiled.machine
+    if always_first(machine, joint_pivot(machine, compiled.pairs)) or fixes_few(machine):
+        return None
+    return "a span and a pairwise predicate fix two events of a trend, and it has at most one other"
 
 
 def why_not_along_edges(compiled: Compiled) -> str | None:
