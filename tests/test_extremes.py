@@ -10,7 +10,7 @@ import attrs
 import generators
 import pytest
 from pyspark.sql import functions as F
-from test_complete_engines import READINGS, Task, expected_trends
+from test_complete_engines import READINGS, Task, expected_trends, judge_paths
 from test_kernel_aggregate import NUMBERS, check_trends, compare
 from test_sweep import RETURNING
 
@@ -18,7 +18,10 @@ import cetdsl as cet
 from cetdsl.ir.operators import ListPaths
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.enumerate import search
+from cetdsl.pattern.text import unparse
+from cetdsl.planning.strategies.complete import graph
 from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.planning.strategies.request import Declined
 from cetdsl.planning.strategies.sweep import sweep
 
 #: Each with variables that every trend binds, of which the first is compared with the others.
@@ -111,6 +114,56 @@ def test_complete_trends_are_those_of_it_that_no_other_contains(pattern: str, na
             assert task.defined(plan, (2**20, 2)[seed % 2]) == expected, (completeness, ties, text)
             by_graphs[plan.source.windowing.kind == SPAN] += isinstance(plan.child, ListPaths)
     assert min(by_graphs[False], by_graphs[True]) >= 2 or " OR " in pattern  # which has a pivot: all trends bind one b
+
+
+#: Each with pairs of variables that are compared: two events decide all of them, extreme ones or those of one variable.
+CHAINS = [
+    ("SEQ(A+ a, B+ b, C+ c)", ("ab", "bc")),
+    ("SEQ(C+ c, A+ a, B+ b)", ("bc", "ba")),
+    ("SEQ(A a, B+ b, C c)", ("ab", "bc")),
+    ("SEQ(A a, B+ b, NOT A n, C+ c)", ("ab", "bc")),
+    ("SEQ((SEQ(A+ a, B+ b))+, C+ c, A* d)", ("ab", "bc")),
+    ("SEQ(A+ a, B+ b, A+ c, B+ d)", ("ab", "cd")),
+]
+
+
+def chain_of(choose: random.Random, pattern: str, pairs: tuple[str, ...]) -> str:
+    """A query that compares attributes of pairs of variables."""
+    orders = ("<", "<=", ">", ">=", "=")
+    found = [f"{u}.{choose.choice('xy')} {choose.choice(orders)} {v}.{choose.choice('xy')}" for u, v in pairs]
+    found += [one for part, one in NEIGHBOURS.items() if part in pattern and choose.random() < 0.3]
+    returning = RETURNING.format(v=pairs[0][0], w=pairs[1][1])
+    return f"{returning}PATTERN {pattern} WHERE {' AND '.join(found)} GROUP BY case"
+
+
+@pytest.mark.parametrize(("pattern", "pairs"), CHAINS)
+def test_two_events_stand_for_all(pattern: str, pairs: tuple[str, ...]) -> None:
+    compared = exact = about_two = 0
+    for seed in range(8):
+        choose = random.Random(f"{pattern} {pairs} {seed}")
+        query = cet.parse(chain_of(choose, pattern, pairs) + choose.choice((*WINDOWS, *SPANS)))._query()
+        streams = generators.Chooser(choose.randint)
+        rows = generators.stack([generators.build_stream(streams, 8, likely="AABBC") for _ in range(6)])
+        ties = choose.choice([(), ("s",)])
+        cuts = (-1, 1, 3) if query.window is not None else (-1,)
+        compared += compare(query, rows, ties, NUMBERS[seed % 4], cuts, seed, kernel)
+        query = attrs.evolve(query, returning=())
+        for completeness in READINGS:
+            task = Task(query, rows, ties)
+            expected = expected_trends(query, rows, completeness, ties)
+            context = completeness, ties, unparse(query)
+            paths = graph(task.request(completeness))
+            if isinstance(paths, Declined):
+                plan = task.definition(completeness, "auto")
+                assert task.defined(plan, (2**20, 2)[seed % 2]) == expected, context
+                paths = plan.child
+            else:
+                judge_paths(task, paths, completeness, expected, exact, seed, context)
+                exact += 1
+            assert isinstance(paths, ListPaths), context
+            about_two += paths.child.spec.query.outer >= 0
+    assert min(compared, about_two) >= 4
+    assert (exact == 16) == (pattern == "SEQ(A a, B+ b, C c)")
 
 
 def test_few_of_many_trends_are_complete(spark: Any) -> None:

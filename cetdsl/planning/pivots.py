@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import combinations
 
 from cetdsl.ir.machine import Machine, Pair, longest_trend
 from cetdsl.ir.windowing import SPAN
@@ -68,26 +69,39 @@ def joint_pivot(machine: Machine, pairs: tuple[Pair, ...]) -> int:
     return next(iter(joint_pivots(machine, pairs)), -1)
 
 
+def pivots_of(machine: Machine, pairs: tuple[Pair, ...]) -> tuple[int, ...]:
+    """Returns the pivots that pairwise predicates are about: one that all have in common, or else two.
+
+    Each predicate is about one of the two. Without predicates, or where they are about other variables, there are none.
+    """
+    related = [*map(_variables, pairs)]
+    found = _pivots(machine, related)
+    choices = (*((pivot,) for pivot in found), *combinations(found, 2))
+    return next((chosen for chosen in choices if all(names.intersection(chosen) for names in related)), ())
+
+
 def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int:
     """Returns the pivot that serves a search for trends best; -1: none.
 
     Without a pivot a path is followed to where a predicate fails. For trends of two events that takes less time than a
     pass for every event of the pivot; for longer ones a search without a pivot may visit any number of paths that lead
-    nowhere. Where windows are spans, a pass is about the first event already, and about a pivot that is another one
-    only where these two (:func:`fixes_few`) leave several others.
+    nowhere. Where windows are spans, a pass is about the first event already, and about another one only where these
+    are :func:`worth_passes`.
     """
     if len(machine.variables) <= 2 and all(edge.source != edge.target for edge in machine.edges):
         return -1
     pivots = _pivots(machine, [*map(_variables, pairs)])
-    return next((v for v in pivots if windows != SPAN or always_first(machine, v) or fixes_few(machine)), -1)
+    return next((v for v in pivots if worth_passes(machine, (v,), windows)), -1)
 
 
-def fixes_few(machine: Machine) -> bool:
-    """Whether trends may have several events besides a first one and a pivot.
+def worth_passes(machine: Machine, pivots: Collection[int], windows: str) -> bool:
+    """Whether passes about each event of pivots, and with a span about each first event, are worth their time.
 
-    Otherwise a pass for each two of these would take as many steps as there may be trends.
+    About one event they are. About two or three of a trend of a bounded length, they may take longer than to list what
+    predicates leave of such trends.
     """
-    return not 0 < longest_trend(machine) <= 3
+    first = windows == SPAN and not any(always_first(machine, pivot) for pivot in pivots)
+    return len(pivots) + first == 1 or longest_trend(machine) == 0
 
 
 def compared_pivots(machine: Machine) -> list[int]:

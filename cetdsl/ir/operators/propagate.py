@@ -52,8 +52,8 @@ def propagation_costs(sides: Sequence[Operator]) -> tuple[str, ...]:
     for side in sides:
         query = side.spec.query
         each = ["event that can begin a trend"] if unit == "a span" else []
-        if query.pivot >= 0 and not (each and query.pivot_begins):
-            each.append(f"event bound to {side.compiled.name_of(query.pivot)}")
+        if not (each and query.pivot_begins):
+            each += [f"event bound to {side.compiled.name_of(pivot)}" for pivot in query.pivots]
         costs += [f"one pass per {' and '.join(each)}"] if each else []
     for side in sides:
         costs += [words.cost_of_list(side.source, side.compiled, column) for column in side.compiled.lists]

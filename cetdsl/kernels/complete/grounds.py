@@ -40,8 +40,9 @@ class Asked(NamedTuple):
     """Slices that a graph is to be built of.
 
     ``slices`` are the chunk's numbers of them. Their events are ``low:high`` of a ground, and ``since:until`` are those
-    of the chunk, of which some may not stand beside the ``pivot`` (the chunk's number of it; -1: none). With a span
-    ``since`` is the event that trends begin with, and ``begin`` the variable that it is bound to there; elsewhere -1.
+    of the chunk, of which some may not stand beside the ``pivot`` and the ``outer`` pivot (their numbers in the chunk;
+    -1: none). With a span ``since`` is the event that trends begin with, and ``begin`` the variable that it is bound to
+    there; elsewhere -1.
     """
 
     slices: Ints
@@ -50,6 +51,7 @@ class Asked(NamedTuple):
     since: Ints
     until: Ints
     pivot: Ints
+    outer: Ints
     begin: Ints
 
     def rows(self, chosen: slice | Ints) -> Asked:
@@ -65,20 +67,28 @@ class Grounds:
     """Finds the grounds of a query's slices."""
 
     def __init__(self, query: KernelQuery) -> None:
-        self._pivot, self._demands, self._span = query.pivot, pivot_demands(query), span_of(query)
+        self._demands = {pivot: pivot_demands(query, pivot) for pivot in query.pivots}
+        self._pivot, self._outer, self._span = query.pivot, query.outer, span_of(query)
 
     def of(self, events: Events, slices: Ints, low: Ints, high: Ints) -> Iterator[tuple[Ground, Asked]]:
         """Yields grounds of the events ``low:high`` of slices, and the slices that they have: once for each pivot."""
         nothing = np.full_like(slices, -1)
-        if self._pivot < 0:
-            everything = np.arange(len(events.time))
-            yield Ground(events, everything), Asked(slices, low, high, low, high, nothing, nothing)
+        whole = Ground(events, np.arange(len(events.time)))
+        asked = Asked(slices, low, high, low, high, nothing, nothing, nothing)
+        for outer, about in self._beside(whole, asked, self._outer):
+            yield from self._beside(outer, about._replace(outer=about.pivot), self._pivot)
+
+    def _beside(self, ground: Ground, asked: Asked, variable: int) -> Iterator[tuple[Ground, Asked]]:
+        """Yields the grounds within others of each event of a pivot, if there is such a variable."""
+        if variable < 0:
+            yield ground, asked
             return
-        since, until, pivot, row = pivot_subslices(low, high, events.mask, 1 << self._pivot, False)
+        low, high, pivot, row = pivot_subslices(asked.low, asked.high, ground.events.mask, 1 << variable, False)
         if self._span:
-            since, until = within_span(since, until, events.time, pivot, self._span)
-        for some in lots(until - since, MOST_COPIES):
-            about = since[some], until[some], pivot[some]
-            own, number = beside_pivots(events, self._pivot, self._demands, *about)
-            start, begin = own.segment_start, np.full_like(about[0], -1)
-            yield Ground(own, number), Asked(slices[row[some]], start[:-1], start[1:], *about, begin)
+            low, high = within_span(low, high, ground.events.time, pivot, self._span)
+        for some in lots(high - low, MOST_COPIES):
+            given = low[some], high[some], pivot[some]
+            own, place = beside_pivots(ground.events, variable, self._demands[variable], *given)
+            start, rows = own.segment_start, asked.rows(row[some])
+            rows = rows._replace(low=start[:-1], high=start[1:], pivot=ground.number[pivot[some]])
+            yield Ground(own, ground.number[place]), rows

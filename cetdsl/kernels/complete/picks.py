@@ -101,17 +101,18 @@ def _one_per_window(chunk: Chunk) -> Chunk:
 def _salts(spec: KernelSpec, chunk: Chunk, part: Part) -> Ints:
     """Returns a number for each window and pivot, which depends on these and the key alone, not on the task."""
     slices, windows = chunk.slices, part.slices
+    pivots = [part.asked.pivot, part.asked.outer][: len(spec.query.pivots)]
     if spec.query.windowing.kind == SPAN:
         # Where the slice begins depends on the task; which of the key's events of its time an event is does not.
         place = np.arange(len(chunk.events.time)) - _first_of_its_time(chunk.events)
-        events = [part.since] if spec.query.pivot < 0 else [part.since, part.pivot]
+        events = [part.asked.since, *pivots]
         where = [column[event] for event in events for column in (chunk.events.time, place)]
     else:
-        where = [slices.start[windows], np.where(part.pivot < 0, -1, part.pivot - slices.low[windows])]
+        where = [slices.start[windows], *(pivot - slices.low[windows] for pivot in pivots)]
     keys = [chunk.column(name) for name in spec.layout.all_of(KEY)]
     rows = chunk.events.segment_start[slices.segment[windows]].tolist()
     salts = np.empty(len(windows), dtype=np.int64)
-    for n, (row, begin, *own) in enumerate(zip(rows, part.begin.tolist(), *map(np.ndarray.tolist, where))):
+    for n, (row, begin, *own) in enumerate(zip(rows, part.asked.begin.tolist(), *map(np.ndarray.tolist, where))):
         told = repr((*(key[row].as_py() for key in keys), *own, *([begin] if begin >= 0 else [])))
         digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()
         salts[n] = int.from_bytes(digest, "little", signed=True)

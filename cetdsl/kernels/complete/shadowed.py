@@ -90,7 +90,8 @@ class ShadowedGraphs:
         columns = np.concatenate(found, axis=1)
         low, high, row, begin = columns[:, np.lexsort((columns[0], columns[2]))]
         since = ground.number[low]
-        return Asked(asked.slices[row], low, high, since, horizon[since].astype(np.int64), asked.pivot[row], begin)
+        until = horizon[since].astype(np.int64)
+        return asked.rows(row)._replace(low=low, high=high, since=since, until=until, begin=begin)
 
     def part(self, around: Surroundings, ground: Ground, asked: Asked) -> ShadowedPart:
         """Copies the events of some slices, and finds the facts that decide their trends."""

@@ -62,28 +62,35 @@ SHADOWED_EDGE = 4
 class Part(NamedTuple):
     """Some slices of a chunk, and the graph of their events; ``edges`` is None if none were requested.
 
-    ``number`` is the chunk's number of each event, ``slices`` are the chunk's numbers of the slices, and ``low`` and
-    ``high`` are their events in the graph. Where pairwise predicates relate all events of a trend to one, its
-    ``pivot``, a slice is there once for each event of the pivot, and has the trends about this one; -1: none. With a
-    span it is there once for each event that a trend may begin with, ``since``, and variable ``begin`` that it may be
-    bound to; -1: any. Where edges alone tell the trends, there are no ``attributes``.
+    ``number`` is the chunk's number of each event, and ``asked`` are the slices, whose ``low:high`` are events of the
+    graph here. A slice is there once for each event of a pivot, and with a span once for each event that a trend may
+    begin with, and variable that it may be bound to. Where edges alone tell the trends, there are no ``attributes``.
     """
 
     attributes: AttributeGraph | None
     edges: Graph | None
     number: Ints
-    slices: Ints
-    low: Ints
-    high: Ints
-    since: Ints
-    pivot: Ints
-    begin: Ints
+    asked: Asked
 
     def alone(self) -> Iterator[Part]:
         """Yields the graph with each of its slices alone."""
-        columns = ("slices", "low", "high", "since", "pivot", "begin")
         for n in range(len(self.slices)):
-            yield self._replace(**{name: getattr(self, name)[n : n + 1] for name in columns})
+            yield self._replace(asked=self.asked.rows(slice(n, n + 1)))
+
+    @property
+    def slices(self) -> Ints:
+        """The chunk's number of each slice."""
+        return self.asked.slices
+
+    @property
+    def low(self) -> Ints:
+        """The first event of each slice in the graph."""
+        return self.asked.low
+
+    @property
+    def high(self) -> Ints:
+        """The event behind the last one of each slice in the graph."""
+        return self.asked.high
 
     @property
     def bytes_held(self) -> int:
@@ -189,13 +196,12 @@ class Graphs:
 
     def _part(self, around: Surroundings, ground: Ground, asked: Asked) -> tuple[Part, ShadowedPart | None]:
         """Builds the graph of some slices; where shadows decide the trends, also returns the facts about them."""
-        numbers, low, high, since, _, pivot, begin = asked
         if self._shadowed is not None:
             told = self._shadowed.part(around, ground, asked)
-            return Part(told.attributes, None, told.number, numbers, told.low, told.high, since, pivot, begin), told
-        first, last = int(low.min()), int(high.max())
+            return Part(told.attributes, None, told.number, asked._replace(low=told.low, high=told.high)), told
+        first, last = int(asked.low.min()), int(asked.high.max())
         graph, number = self.builder.build(cut_events(ground.events, first, last)), ground.number[first:last]
-        return Part(graph, None, number, numbers, low - first, high - first, since, pivot, begin), None
+        return Part(graph, None, number, asked._replace(low=asked.low - first, high=asked.high - first)), None
 
     def _edges(self, part: Part, ground: Ground, asked: Asked, told: ShadowedPart | None) -> Graph | None:
         if self._shadowed is not None and told is not None:

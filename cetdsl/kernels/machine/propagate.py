@@ -146,7 +146,8 @@ def propagate(
     traced, keeps = len(trace) > 0, len(ending.start) > 0
     next_row = ending.start.copy()
     for r in range(len(subslices.low)):
-        low, high, pivot, window = subslices.low[r], subslices.high[r], subslices.pivot[r], subslices.window[r]
+        low, high, window = subslices.low[r], subslices.high[r], subslices.window[r]
+        pivot, outer = subslices.pivot[r], subslices.outer[r]
         total[:] = zero
         start = low
         while start < high:
@@ -163,7 +164,13 @@ def propagate(
                     variable = program.variable[q]
                     alive = (mask >> variable) & 1 == 1
                     if alive and pivot >= 0:
-                        alive = pivot_allows(events, conditions, pivot, i, variable)
+                        alive = pivot_allows(
+                            events, conditions.pivot_variable, conditions.pivot_pair, pivot, i, variable
+                        )
+                    if alive and outer >= 0:
+                        alive = pivot_allows(
+                            events, conditions.outer_variable, conditions.outer_pair, outer, i, variable
+                        )
                     live[place, q] = alive
                     if program.scans:
                         scan_live[i - low, q] = alive
