@@ -180,6 +180,25 @@ def judge_complete(query: Query, rows: list[Any], ties: tuple[str, ...], complet
     return len(paths.child.spec.query.pivots) if isinstance(paths, ListPaths) else 0
 
 
+def test_pivots_without_company_are_not_searched_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values fall, so that only the A whose value is not above that of the last B have trends."""
+    [row, *_] = generators.stacked(1, 8)
+    rows = [{**row, "id": t, "t": t, "type": "AB"[t % 2], "x": 16 - t} for t in range(16)]
+    rows[-1]["x"] = 5
+    looked: list[int] = []
+
+    def looking(*given: Any) -> Any:
+        looked.append(int(search_hopeful(*given).sum()))
+        return search_hopeful(*given)
+
+    search_hopeful = search.have_company
+    monkeypatch.setattr(search, "have_company", looking)
+    query = cet.parse("PATTERN SEQ(A+ a, B+ b) WHERE a.x < b.x")._query()
+    assert check_trends(query, rows, (), (-1,), 0)
+    # The A that have 4 and 2; no chunk sees others.
+    assert set(looked) == {2}
+
+
 def test_few_of_many_trends_are_complete(spark: Any) -> None:
     """The values fall, so that trends of the first A have the smallest B, and 15 billion trends."""
     rows = [(t, "A" if t < 30 else "B", 100 - t % 30) for t in range(60)]

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import attrs
 
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled, Parts
-from cetdsl.ir.machine import Machine, Pair
+from cetdsl.ir.machine import Machine, Pair, always_binds
 from cetdsl.pattern.automaton import Automaton, Transition, reach
 from cetdsl.pattern.nodes import Not
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
-from cetdsl.planning.pivots import always_binds, pivots_of
+from cetdsl.planning.pivots import pivots_of
 
 
 class _Extreme(NamedTuple):

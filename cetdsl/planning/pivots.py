@@ -7,7 +7,6 @@ from itertools import combinations
 
 from cetdsl.ir.machine import Machine, Pair, longest_trend
 from cetdsl.ir.windowing import SPAN
-from cetdsl.pattern.automaton import reach
 
 
 def binds_exactly_one(machine: Machine, variable: int) -> bool:
@@ -36,22 +35,6 @@ def binds_exactly_one(machine: Machine, variable: int) -> bool:
                 seen.add(pair)
                 waiting.append(pair)
     return True
-
-
-def always_binds(machine: Machine, variable: int) -> bool:
-    """Whether every word of the machine has the variable.
-
-    Examples
-    --------
-    >>> from cetdsl.ir.machine import Edge
-    >>> machine = Machine((0, 1), ((0, ()),), ((0, ()), (1, ())), (Edge(0, 1), Edge(1, 1)))
-    >>> always_binds(machine, 0), always_binds(machine, 1)
-    (True, False)
-    """
-    without = {state for state, read in enumerate(machine.variables) if read != variable}
-    arrows = [(edge.source, edge.target) for edge in machine.edges if without.issuperset((edge.source, edge.target))]
-    passed = reach({state for state, _ in machine.initial} & without, arrows)
-    return not any(state in passed for state, _ in machine.final)
 
 
 def always_first(machine: Machine, variable: int) -> bool:

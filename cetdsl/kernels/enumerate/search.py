@@ -55,7 +55,15 @@ from cetdsl.kernels.enumerate.correlated import (
     without_correlated,
 )
 from cetdsl.kernels.enumerate.layout import Edges, Guards, Lists, Scratch, SearchInput, SearchLayout
-from cetdsl.kernels.enumerate.useful import comparisons_hold, find_hopeful, find_useful, is_exhausted, next_listed
+from cetdsl.kernels.enumerate.useful import (
+    company_of,
+    comparisons_hold,
+    find_hopeful,
+    find_useful,
+    have_company,
+    is_exhausted,
+    next_listed,
+)
 from cetdsl.kernels.machine.conditions import (
     BY_LISTS,
     FIRST_EVENT,
@@ -291,6 +299,7 @@ class Search:
         self._layout = SearchLayout(machine)
         self._program = lay_out(machine).program
         self._pairs = np.array([pair_row(pair) for pair in spec.query.pairs], dtype=np.int64).reshape(-1, 5)
+        self._company = company_of(self._query)
         self._asks_lists = self._layout.asks_lists or any(pair.op == LISTED for pair in spec.query.pairs)
         self._correlated, self._negated = lay_out_correlated(spec)
 
@@ -328,6 +337,9 @@ class Search:
         query, layout = self._query, self._layout
         conditions = conditions_of(query, events, before, until)
         subslices = subslices_of(query, slices, events, bounds)
+        if len(self._company):
+            hopeful = have_company(events, subslices, slices, self._company)
+            subslices = Subslices(*(column[hopeful] for column in subslices))
         codes, heads = layout.tables(events)
         lists = layout.lists(events) if self._asks_lists else None
         span = span_of(query) > 0
