@@ -75,6 +75,8 @@ def _first_about(found: Iterable[Compiled], most: int) -> Compiled | None:
 def _about_extremes(compiled: Compiled) -> Iterator[Compiled]:
     """Yields the query with an extreme event of each variable for the pairs that no pivot is in yet."""
     correlated = any(negation.correlated for negation in compiled.negations)
+    if not compiled.machine.variables:
+        return  # no trend is left, nor any variable to have an extreme event
     # Which event a trend may go on with is not said by what is asked of an extreme one.
     if correlated or compiled.machine.matching != ANY or len(compiled.variables) + 2 > MAX_VARIABLES:
         return
