@@ -171,7 +171,7 @@ class _Half:
             self.events._replace(codes=np.zeros((0, 0), dtype=np.int64), valid=np.zeros((0, 0), dtype=np.bool_)),
             NO_CONDITIONS,
             accumulators._replace(weights=np.ascontiguousarray(accumulators.weights[:, self._part])),
-            Subslices(whole, np.array([len(self.events.time)]), none, whole, whole),
+            Subslices(whole, np.array([len(self.events.time)]), none, whole, whole, none),
             zero,
             one,
             prime,

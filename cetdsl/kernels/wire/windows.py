@@ -190,6 +190,17 @@ def pivot_subslices(low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: 
 
 
 @jit
+def within_span(low: Ints, high: Ints, time: Ints, event: Ints, length: int) -> tuple[Ints, Ints]:
+    """Returns the events among ``low:high`` of each row that a trend of a span may have beside its ``event``."""
+    since, until = low.copy(), high.copy()
+    for s in range(len(event)):
+        own = time[low[s] : high[s]]
+        since[s] += np.searchsorted(own, time[event[s]] - length)
+        until[s] = low[s] + np.searchsorted(own, time[event[s]] + length, side="right")
+    return since, until
+
+
+@jit
 def span_subslices(
     low: Ints, high: Ints, mask: Ints, time: Ints, wanted: int, length: int, begin: Ints, end: Ints
 ) -> tuple[Ints, Ints, Ints, Ints]:
