@@ -241,6 +241,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.classic
 @pytest.mark.simple_plans
 def test_in_a_workload_by_joins_and_in_words(spark: Any) -> None:
     df = generators.frame(spark, generators.stacked(98_000, 12)).cache()
