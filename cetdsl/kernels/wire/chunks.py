@@ -35,6 +35,7 @@ from cetdsl.ir.layout import (
     InColumn,
 )
 from cetdsl.ir.windowing import SPAN, WHOLE, Windowing, has_windows, overlaps
+from cetdsl.kernels._heap import give_back
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import (
     as_array,
@@ -57,6 +58,8 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 CHUNK_EVENTS = 131_072
 #: Bytes of events that are worth a kernel call however few events they are: those of long texts.
 CHUNK_BYTES = 32 << 20
+#: From so many events on, a chunk's arrays are not made in the memory that its batches have left.
+_MANY_EVENTS = 1 << 20
 #: The roles of columns that a kernel takes as they came.
 _AS_THEY_CAME = (UNTIL, FIRST, LAST, MATRIX, KIND, TESTS)
 #: Parts of an answer, each a list of columns of equal length.
@@ -204,6 +207,7 @@ class ChunkReader:
             if rest < pending.rows or any(len(slices.slice) for slices, _ in chunk.asked):
                 # Before the chunk is answered: it has its own copy, and two would be held.
                 pending.keep(_last_rows(pending.batches, rest))
+                _give_back_after(chunk)
                 yield chunk
                 for asked, (slices, _) in dict(zip(self.asked, chunk.asked, strict=True)).items():
                     asked.advance(slices, chunk.events.time, rest > 0)
@@ -212,6 +216,7 @@ class ChunkReader:
         if pending.rows:
             chunk = self._chunk(pending.batches, True)
             pending.keep([])
+            _give_back_after(chunk)
             yield chunk
 
     def _one_key_so_far(self, pending: list[pa.RecordBatch]) -> bool:
@@ -269,7 +274,9 @@ class ChunkReader:
             )
         if ties := layout.all_of(TIE):
             new_time |= differs_from_previous([as_array(self._column(table, name)) for name in ties], count)
-        instant: Ints = np.cumsum(new_time, dtype=np.int64)
+        # In place: a sum of truth values would first make numbers of all of them, beside the sums.
+        instant = new_time.astype(np.int64)
+        np.cumsum(instant, out=instant)
         instant -= 1
         codes, valid = order_codes([self._column(table, name) for name in layout.all_of(CODE)])
         if not len(codes):
@@ -330,6 +337,12 @@ class ChunkReader:
             items.append(flat[kept])
             offset = int(start[row, -1])
         return start, np.concatenate(items)
+
+
+def _give_back_after(chunk: Chunk) -> None:
+    """Gives back the memory of what a chunk was made of, where that is much."""
+    if len(chunk.events.time) >= _MANY_EVENTS:
+        give_back()
 
 
 def _last_rows(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
