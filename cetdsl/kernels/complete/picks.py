@@ -27,7 +27,14 @@ from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
 from cetdsl.kernels.vocabulary import Block, Bools, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
-from cetdsl.kernels.wire.columns import from_numpy, from_unscaled, ordered_bits, unscaled_integers, validity
+from cetdsl.kernels.wire.columns import (
+    from_numpy,
+    from_unscaled,
+    ordered_bits,
+    python_value,
+    unscaled_integers,
+    validity,
+)
 
 Numbers = NDArray[Any]
 _FEWER_DIGITS = "cast the column to a decimal of fewer digits, or to double"
@@ -114,7 +121,7 @@ def _salts(spec: KernelSpec, chunk: Chunk, part: Part) -> Ints:
     salts = np.empty(len(windows), dtype=np.int64)
     where = start.tolist(), place.tolist(), part.begin.tolist()
     for n, (row, begun, pivot, begin) in enumerate(zip(rows, *where, strict=True)):
-        told = repr((*(key[row].as_py() for key in keys), begun, pivot, *([begin] if begin >= 0 else [])))
+        told = repr((*(python_value(key, row) for key in keys), begun, pivot, *([begin] if begin >= 0 else [])))
         digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()
         salts[n] = int.from_bytes(digest, "little", signed=True)
     return salts

@@ -44,6 +44,7 @@ from cetdsl.kernels.wire.columns import (
     integers,
     order_codes,
     parts,
+    python_value,
     to_numpy,
     validity,
 )
@@ -110,10 +111,23 @@ class _Asked:
         self.look_back = windowing.length if looks_back else 0
         self.resume, self.answered = NEVER, NEVER
 
-    def cut(self, events: Events, bucket: Ints, until: Ints, complete: bool) -> tuple[Slices, tuple[Ints, Ints]]:
-        """The slices that can be answered now, and the times between which their trends begin."""
+    def cut(
+        self, events: Events, bucket: Ints, until: Ints, complete: bool, group: Callable[[int], str]
+    ) -> tuple[Slices, tuple[Ints, Ints]]:
+        """The slices that can be answered now, and the times between which their trends begin.
+
+        ``group`` describes the group of a segment, only when an error needs it.
+        """
         slices = cut_slices(
-            self.windowing, events.segment_start, events.time, bucket, complete, self.resume, self.look_back, until
+            self.windowing,
+            events.segment_start,
+            events.time,
+            bucket,
+            complete,
+            self.resume,
+            self.look_back,
+            until,
+            group,
         )
         count, windowing = len(slices.low), self.windowing
         begin, end = np.full(count, NEVER, dtype=np.int64), np.full(count, -NEVER, dtype=np.int64)
@@ -287,7 +301,12 @@ class ChunkReader:
         if layout.has(BUCKET):
             bucket = integers(kept[BUCKET])[segment_start[:-1]]
         until = integers(kept[UNTIL])[segment_start[:-1]] if layout.has(UNTIL) else bucket
-        cut = {each: each.cut(events, bucket, until, complete) for each in dict.fromkeys(self.asked)}
+
+        def group(segment: int) -> str:
+            key = tuple(python_value(kept[name], int(segment_start[segment])) for name in layout.all_of(KEY))
+            return f"group {key!r}" if key else "the whole input"
+
+        cut = {each: each.cut(events, bucket, until, complete, group) for each in dict.fromkeys(self.asked)}
         asked = [cut[each] for each in self.asked]
         values = [ValueColumn(as_array(self._column(table, name)), segment_start) for name in layout.all_of(VALUE)]
         rows = [kept.get(name, pa.nulls(count)) for name in layout.columns]
@@ -358,8 +377,8 @@ def _last_rows(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch
 def too_large(spec: KernelSpec, row: pa.RecordBatch | pa.Table, time: int, events: int) -> GroupTooLarge:
     """Makes the error of a window that exceeds the worker's memory; ``row`` and ``time`` are its last event's."""
     layout = spec.layout
-    key = tuple(row.column(layout.position(name))[0].as_py() for name in layout.all_of(KEY))
-    when = pa.array([time]).cast(window_type(spec))[0]
+    key = tuple(python_value(as_array(row.column(layout.position(name))), 0) for name in layout.all_of(KEY))
+    when = python_value(from_numpy(np.array([time])).cast(window_type(spec)), 0)
     joined = "list, count or sample them with algorithm='joins', " if spec.query.why_not_joined is None else ""
     return GroupTooLarge(
         f"group {key!r} needs {events} events up to time {when} at once, more than this worker's memory",
