@@ -19,6 +19,7 @@ from modes import QUICK_JAVA, more_on_classic
 
 from cetdsl.cli import main
 from cetdsl.errors import CommandLineError
+from cetdsl.explain.stages import ON_REQUEST, STAGES
 from cetdsl.java import java_problem
 
 COUNT = "RETURN COUNT(*) AS n PATTERN SEQ(A, B+)"
@@ -178,7 +179,7 @@ def test_long_answers_say_that_there_is_more(files: dict[str, str], capsys: pyte
     assert "(no trend; cetdsl diagnose says why)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("stage", ["parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey"])
+@pytest.mark.parametrize("stage", [*STAGES, *ON_REQUEST])
 def test_explain(files: dict[str, str], capsys: pytest.CaptureFixture[str], stage: str) -> None:
     assert main(["explain", COUNT, "--input", files["csv"], "--time", "t", "--stage", stage]) == 0
     assert capsys.readouterr().out.strip()

@@ -27,7 +27,14 @@ from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
-from cetdsl.kernels.wire.columns import from_numpy, from_unscaled, ordered_bits, unscaled_integers, validity
+from cetdsl.kernels.wire.columns import (
+    from_numpy,
+    from_unscaled,
+    ordered_bits,
+    python_value,
+    unscaled_integers,
+    validity,
+)
 
 Numbers = NDArray[Any]
 _FEWER_DIGITS = "cast the column to a decimal of fewer digits, or to double"
@@ -113,7 +120,7 @@ def _salts(spec: KernelSpec, chunk: Chunk, part: Part) -> Ints:
     rows = chunk.events.segment_start[slices.segment[windows]].tolist()
     salts = np.empty(len(windows), dtype=np.int64)
     for n, (row, begin, *own) in enumerate(zip(rows, part.asked.begin.tolist(), *map(np.ndarray.tolist, where))):
-        told = repr((*(key[row].as_py() for key in keys), *own, *([begin] if begin >= 0 else [])))
+        told = repr((*(python_value(key, row) for key in keys), *own, *([begin] if begin >= 0 else [])))
         digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()
         salts[n] = int.from_bytes(digest, "little", signed=True)
     return salts

@@ -183,9 +183,7 @@ def _followers(
 
 
 @inlined
-def _may_follow(
-    steps: Steps, extents: Extents, events: Events, k: Index, apart: bool, one: Index, other: Index
-) -> bool:
+def _may_follow(steps: Steps, extents: Extents, events: Events, k: Index, apart: bool, one: int, other: int) -> bool:
     """Whether an event may come right behind another one of its set; ``apart``: among items of their own."""
     ordered, begin, end = steps.step[k, FOLLOW_SORTED], steps.step[k, INNER_LEFT], steps.step[k, INNER_END]
     if extents.instant_start[one] <= other:
