@@ -33,6 +33,10 @@ ROOT = Path(__file__).resolve().parent
 #: Two processes, each with one Spark session: while one plans a query, or judges an answer, the other one computes.
 IN_PARALLEL = ["-n", "2", "--dist", "worksteal"]
 
+#: The extras of every task but the demo, so that a machine installs once for all of them: with those of ``docs``, which
+#: names the others.
+DEVELOPMENT = "dev,docs"
+
 #: One command: the words after ``python``, and what it adds to the environment.
 Command = tuple[Sequence[str], dict[str, str]]
 
@@ -84,12 +88,12 @@ def docs(arguments: list[str]) -> Iterator[Command]:
 
 TASKS = {
     "demo": Task("the demo, on a year of real flights", "demo", demo, folder=None),
-    "test": Task("all tests: on a local cluster, on Spark Connect, on classic Spark", "dev,connect,demo,plot", test),
-    "doctests": Task("only the examples in the docstrings", "dev,connect,demo,plot", doctests),
-    "fuzz": Task("attacks that chance makes up; --minutes, --seed, --rounds, --only", "dev,connect,demo,plot", fuzz),
-    "lint": Task("ruff: rules and format", "dev,connect,demo,plot", lint, needs_java=False),
-    "types": Task("mypy --strict", "dev,connect,demo,plot", types, needs_java=False),
-    "docs": Task("the documentation, into docs/_build/html", "docs", docs),
+    "test": Task("all tests: on a local cluster, on Spark Connect, on classic Spark", DEVELOPMENT, test),
+    "doctests": Task("only the examples in the docstrings", DEVELOPMENT, doctests),
+    "fuzz": Task("attacks that chance makes up; --minutes, --seed, --rounds, --only", DEVELOPMENT, fuzz),
+    "lint": Task("ruff: rules and format", DEVELOPMENT, lint, needs_java=False),
+    "types": Task("mypy --strict", DEVELOPMENT, types, needs_java=False),
+    "docs": Task("the documentation, into docs/_build/html", DEVELOPMENT, docs),
 }
 
 

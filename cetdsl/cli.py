@@ -36,6 +36,7 @@ import cetdsl as cet
 from cetdsl.demo import run_demo
 from cetdsl.errors import SHARES, CetdslError, CommandLineError, nearest
 from cetdsl.execution.compat import condition_of, is_of_spark
+from cetdsl.explain.stages import ON_REQUEST, STAGES
 from cetdsl.explain.timeline import require_plotly
 from cetdsl.frontend import sase
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE
@@ -56,7 +57,6 @@ CSV = {"header": "true", "escape": '"', "enforceSchema": "false"}
 #: each takes time, and as many on any machine, as a checkpoint goes with one number of them.
 _SHARES = 8
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
-_STAGES = ("parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey")
 
 #: The file in what Spark says of one that it could not read.
 _UNREAD = re.compile(
@@ -200,9 +200,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_query(explain)
     explain.add_argument(
         "--stage",
-        choices=_STAGES,
-        help="one stage only; by default the first five of them. complete: how complete trends are listed. survey: "
-        "what their graphs hold, which runs a job",
+        choices=(*STAGES, *ON_REQUEST),
+        help="one stage only; by default the first five of them. trends, matches: how these are found. complete, "
+        "complete_count, sample, top: how complete trends are listed, counted, drawn, and found by weight, the longest "
+        "first. survey: what their graphs hold, which runs a job",
     )
 
     explain.add_argument(

@@ -54,6 +54,7 @@ class Features:
     adjacent: bool = True
     inseparable: bool = True  # adjacent and pairwise predicates that do not split into two sides
     pairwise: bool = True
+    chains: bool = False  # comparisons of one attribute between all events of variables that follow each other
     aggregate_predicates: bool = True
     sliding: bool = True  # WITHIN l SLIDE s
     span: bool = True  # WITHIN l
@@ -416,6 +417,8 @@ class _Predicates:
             predicate = self.of_kind(self.choose.one(kinds), side)
             if predicate is not None:
                 found.append(predicate)
+        if f.chains:
+            found += self.chain(self.choose.one(sides))
         for side in sides:
             for negation in (node for node in side.walk() if isinstance(node, Not)):
                 found += self.of_negation(negation, side)
@@ -557,6 +560,15 @@ class _Predicates:
         if shape == "sum":
             return Binary(">", Binary("+", left, right), Literal(1))
         return Binary("=", _column(u, "k"), _column(v, "k"))
+
+    def chain(self, side: Pattern) -> list[Expr]:
+        """Comparisons of one attribute along the variables of a side, or of each with the first one."""
+        names, attribute = list(dict.fromkeys(event.variable for event in positive_events(side))), self.number()
+        firsts = [names[0]] * len(names) if self.choose.flag(30) else names
+        return [
+            Binary(self.choose.one((*_ORDERS, "=")), _column(u, attribute), _column(v, attribute))
+            for u, v in zip(firsts, names[1:])
+        ]
 
     def aggregate(self, names: Sequence[str], with_length: bool) -> Expr:
         u, v = self.choose.one(names), self.choose.one(names)

@@ -9,8 +9,9 @@ from typing import Any
 import pyspark
 import pytest
 
-#: Thousands of small plans: a JVM that compiles quickly ends sooner than one that compiles well.
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: Thousands of small plans: a JVM that compiles quickly ends sooner than one that compiles well. By default it has
+#: 48 MB for compiled code, which are full after some minutes: then it throws code away, interprets and recompiles it.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m"
 #: What makes Spark interpret plans rather than compile them, and plan them once rather than after each shuffle, without
 #: what follows from a column's being another's alias, which takes half of the time of planning where a graph is joined.
 #: Beside saving half of the time, tasks are then as many as the session says, where Spark would join small ones.

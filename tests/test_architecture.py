@@ -41,6 +41,7 @@ LAYERS = (
 #: The rooms of the kernels, lowest first. A module may import its own room and those before it.
 ROOMS = (
     "_disk",
+    "_heap",
     "_jit",
     "_borrow",
     "vocabulary",

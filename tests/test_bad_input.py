@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -21,7 +22,7 @@ from cetdsl import errors
 from cetdsl.aggregates.vocabulary import Total
 from cetdsl.ir.accumulators import TRENDS, Output
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
-from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.layout import KEY, RowLayout
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.ir.windowing import Windowing
 from cetdsl.kernels.aggregate.stream import aggregate_stream
@@ -344,6 +345,18 @@ def test_a_group_too_large_for_a_task_names_the_argument_that_takes_it(completen
     [batch] = stream(spec, [("a", 1, 1)])
     hint = too_large(spec, batch, 1, 1).hint
     assert ("list, count or sample them with algorithm='joins'" in str(hint)) == (completeness == "ends")
+
+
+def test_a_group_too_large_is_named_though_python_has_no_such_day() -> None:
+    """Days beyond the year 9999, and times there, stand in errors as text."""
+    spec = plus_spec()
+    layout = attrs.evolve(spec.layout, time_type="timestamp")
+    [batch] = stream(spec, [("a", 1, 1)])
+    days = pa.array([4_000_000], pa.int32()).view(pa.date32())
+    columns = [days if name == layout.all_of(KEY)[0] else batch.column(n) for n, name in enumerate(layout.columns)]
+    row = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    error = too_large(attrs.evolve(spec, layout=layout), row, 2**60, 1)
+    assert "group ('12921-08-18',) needs 1 events up to time 38504-08-17T" in str(error)
 
 
 # --------------------------------------------------------------------------- what building a query must not do

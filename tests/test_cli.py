@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -14,10 +15,11 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from modes import more_on_classic
+from modes import QUICK_JAVA, more_on_classic
 
 from cetdsl.cli import main
 from cetdsl.errors import CommandLineError
+from cetdsl.explain.stages import ON_REQUEST, STAGES
 from cetdsl.java import java_problem
 
 COUNT = "RETURN COUNT(*) AS n PATTERN SEQ(A, B+)"
@@ -177,7 +179,7 @@ def test_long_answers_say_that_there_is_more(files: dict[str, str], capsys: pyte
     assert "(no trend; cetdsl diagnose says why)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("stage", ["parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey"])
+@pytest.mark.parametrize("stage", [*STAGES, *ON_REQUEST])
 def test_explain(files: dict[str, str], capsys: pytest.CaptureFixture[str], stage: str) -> None:
     assert main(["explain", COUNT, "--input", files["csv"], "--time", "t", "--stage", stage]) == 0
     assert capsys.readouterr().out.strip()
@@ -392,14 +394,18 @@ def test_verbose_shows_where_an_error_came_from() -> None:
 # --- Starting Spark ----------------------------------------------------------------------------------------------
 
 
-def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command as a process of its own, which has to start Spark."""
-    started = {**os.environ, **environment}
+def process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python as a process of its own, which has to start Spark."""
+    started = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA, **environment}
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_TESTING", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         started.pop(name, None)
     return subprocess.run(
-        [sys.executable, "-m", "cetdsl", *words], capture_output=True, text=True, env=started, check=False, timeout=300
+        [sys.executable, *words], capture_output=True, text=True, env=started, check=False, timeout=300
     )
+
+
+def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return process("-m", "cetdsl", *words, **environment)
 
 
 def test_a_process_prints_the_answer_and_nothing_else(tmp_path: Path) -> None:
@@ -417,21 +423,26 @@ def test_names_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     arrive(folder, "2024-01-01T00:00", (1, "A"), (2, "B"), (12, "A"))
     arrive(Path(), "12:30", (3, "B"))
     read = ["--input", "new:files/2024-01-01T00:00.csv", "12:30.csv", "--output", "12:31.csv"]
-    done = command("run", COUNT, *read, "--time", "ts", "--master", "local[1]")
+    on = ["--master", "local[1]"]
+    # One process, and so one Java, for both commands; each has a session of its own.
+    commands = [["run", COUNT, *read, "--time", "ts", *on], ["run", *FOLLOW, "--follow", str(folder), *on]]
+    done = process(
+        "-c", f"from cetdsl.cli import main; raise SystemExit([main(words) for words in {commands}] != [0, 0])"
+    )
     assert (done.returncode, done.stderr) == (0, "wrote 12:31.csv\n")
     [answer] = Path("12:31.csv").glob("part-*")
     assert answer.read_text() == "n\n3\n"
-    done = command("run", *FOLLOW, "--follow", str(folder), "--master", "local[1]")
-    assert (done.returncode, done.stdout.split()[-1]) == (0, "1")
+    assert done.stdout.split()[-1] == "1"
 
 
-def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:
-    path = tmp_path / "events.csv"
-    path.write_text("t,type\n1,A\n")
-    words = ("explain", "PATTERN \xc4", "--input", str(path), "--time", "t", "--stage", "parsed")
-    done = command(*words, "--master", "local[1]", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\\xc4" in done.stdout
+@pytest.mark.classic
+def test_a_terminal_that_lacks_letters(spark, files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", shown)
+    words = ["explain", "PATTERN \xc4", "--input", files["csv"], "--time", "t", "--stage", "parsed"]
+    assert main(words) == 0
+    shown.flush()
+    assert b"\\xc4" in shown.buffer.getvalue()
 
 
 @pytest.fixture

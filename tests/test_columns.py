@@ -650,3 +650,84 @@ def test_a_long_text_that_all_events_share_is_shown(spark: Any) -> None:
     df = spark.range(1, 16).selectExpr("id AS t", "'A' AS type", "repeat('x', 40000) AS p")
     shown = df.pattern(+A, time="t").trends(columns=["p"]).limit(3)
     assert {binding.event.p for row in shown.collect() for binding in row.trend} == {"x" * 40_000}
+
+
+# ------------------------------------------------------------------------------------------ case-sensitive sessions
+
+#: Each column has a twin that differs in case alone.
+TWINS = "t int, type string, g string, G string, x int, X int"
+OF_TWINS = "PATTERN SEQ(A, B+) WHERE B.x < NEXT(B).x AND B.X > NEXT(B).X GROUP BY g, G"
+TWIN_ROWS = [
+    (1, "A", "u", "p", 1, 9),
+    (2, "B", "u", "p", 2, 8),
+    (3, "B", "u", "p", 3, 7),
+    (4, "B", "u", "p", 4, 9),
+    (5, "A", "u", "q", 5, 1),
+    (6, "B", "v", "p", 6, 1),
+]
+TREND, LONGEST = [(1, 9), (3, 7)], [(1, 9), (2, 8), (3, 7)]
+TRENDS = [TREND, LONGEST, [(1, 9), (2, 8)], [(1, 9), (4, 9)]]
+
+
+def twins_of(answer: Any) -> list[tuple[Any, ...]]:
+    """Groups and the values of the trends' events, which are columns ``x`` and ``X``."""
+    return sorted((row["g"], row["G"], [(b["event"]["x"], b["event"]["X"]) for b in row["trend"]]) for row in answer)
+
+
+@pytest.fixture
+def twins(spark: Any) -> Any:
+    with settings(spark, {"spark.sql.caseSensitive": "true"}):
+        yield spark.createDataFrame(TWIN_ROWS, TWINS)
+
+
+def test_columns_that_differ_in_case_are_aggregated(twins: Any) -> None:
+    asked = twins.pattern(OF_TWINS, time="t")
+    found = asked.aggregate(n=cet.count(), N=cet.max(B.X), low=cet.min(B.x))
+    assert found.columns == ["g", "G", "n", "N", "low"]
+    assert [tuple(row) for row in found.collect()] == [("u", "p", 4, 9, 2)]
+    returning = f"RETURN COUNT(*) AS n, MAX(B.x) AS N {OF_TWINS}"
+    row = twins.patterns({"one": returning, "other": returning}, time="t").aggregate().where("query = 'one'").first()
+    assert (row["group"]["g"], row["group"]["G"], row["n"], row["N"]) == ("u", "p", 4, 4)
+    counted = twins.pattern("PATTERN SEQ(A, B) GROUP BY g, G", time="t").count_trends()
+    assert [(row["g"], row["G"], row["count"]) for row in counted.collect()] == [("u", "p", 3)]
+
+
+@pytest.mark.parametrize("columns", [None, ["X", "x"]])
+def test_columns_that_differ_in_case_are_shown(twins: Any, columns: list[str] | None) -> None:
+    asked = twins.pattern(OF_TWINS, time="t")
+    expected = sorted(("u", "p", trend) for trend in TRENDS)
+    for algorithm in ("auto", "joins"):
+        assert twins_of(asked.trends(columns=columns, algorithm=algorithm).collect()) == expected
+    together = twins.patterns({"one": OF_TWINS, "other": OF_TWINS}, time="t").trends(columns=columns)
+    assert twins_of(together.where("query = 'one'").collect()) == expected
+    complete = sorted(("u", "p", trend) for trend in (LONGEST, TRENDS[3]))
+    for algorithm in ("auto", "joins"):
+        assert twins_of(asked.complete_trends(columns=columns, algorithm=algorithm).collect()) == complete
+    assert twins_of(asked.sample_trends(9, columns=columns).collect()) == complete
+    assert twins_of(asked.top_trends(1, by=cet.sum(A.X), complete=False, columns=columns).collect())[0][:2] == (
+        "u",
+        "p",
+    )
+
+
+def test_columns_that_differ_in_case_in_other_answers(twins: Any) -> None:
+    asked = twins.pattern(OF_TWINS, time="t")
+    vertices = asked.graph().vertices.collect()
+    assert {(v["g"], v["G"], v["event"]["x"], v["event"]["X"]) for v in vertices} == {
+        ("u", "p", x, big) for _, _, _, _, x, big in TWIN_ROWS[:4]
+    }
+    wide = asked.trends(columns=["x", "X"], layout="wide").where("size(B_x) = 2")
+    assert [(row["A_x"], row["A_X"], row["B_x"], row["B_X"]) for row in wide.collect()] == [(1, 9, [2, 3], [8, 7])]
+    row = asked.survey_complete_trends().first()
+    assert (row["g"], row["G"], row["events"]) == ("u", "p", 4)
+    clause = "PARTITION BY g, G ORDER BY t MEASURES A.x AS m, A.X AS n PATTERN (A B+) DEFINE B AS B.x > PREV(B.x)"
+    assert ("u", "p", 1, 9) in {tuple(row) for row in twins.match_recognize(clause).collect()}
+
+
+def test_names_that_differ_in_case_alone_are_one_by_default(spark: Any) -> None:
+    """As Spark has it, and the errors say what to do."""
+    df = spark.createDataFrame(TWIN_ROWS, TWINS)
+    with pytest.raises(UnsupportedQuery, match="two columns of the name 'G'"):
+        df.pattern(OF_TWINS, time="t").trends()
+    with pytest.raises(ResolutionError, match="several columns called 'n'"):
+        df.select("t", "type").pattern("PATTERN A", time="t").aggregate(n=cet.count(), N=cet.max(cet.length()))

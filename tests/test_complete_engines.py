@@ -32,7 +32,7 @@ from cetdsl.ir.operators import DropContained, ListPaths, Merge
 from cetdsl.ir.stages import ContainmentSpec, GraphSpec, SampleSpec, TopSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.kernels.answers.merge import merge_stream
-from cetdsl.kernels.complete import jobs, streams
+from cetdsl.kernels.complete import grounds, jobs, streams
 from cetdsl.kernels.complete.containment import containment_stream
 from cetdsl.kernels.complete.picks import sample_stream, top_stream
 from cetdsl.kernels.complete.streams import count_stream, graph_stream
@@ -331,7 +331,7 @@ def test_trends_told_by_states(first: int, monkeypatch: pytest.MonkeyPatch) -> N
     spans: Counter[Any] = Counter()
     for seed in range(first, first + 30):
         # Copies of few events at a time, or of all.
-        monkeypatch.setattr(streams, "MOST_COPIES", (3, 2**20)[seed % 2])
+        monkeypatch.setattr(grounds, "MOST_COPIES", (3, 2**20)[seed % 2])
         query, rows = shadowed(seed)
         query = by_case(query)
         cuts = cuts_of(query)
@@ -410,7 +410,7 @@ def around_one_event(seed: int) -> tuple[Query, list[Any]]:
     where = [chosen.choice(RELATIONS).format(pivot, chosen.choice(COMPARISONS), other) for other in others]
     if "B+" in pattern and chosen.random() < 0.5:
         where.append(chosen.choice(LINKS))
-    within = chosen.choice(["", "WITHIN 4 SLIDE 4", "WITHIN 5 SLIDE 2"])
+    within = chosen.choice(["", "WITHIN 4 SLIDE 4", "WITHIN 5 SLIDE 2", "WITHIN 3", "WITHIN 5"])
     query = parse(f"PATTERN {pattern} WHERE {' AND '.join(where)} {within}")
     choose = generators.Chooser(chosen.randint)
     return query, generators.stack([generators.build_stream(choose, 7, likely="ABBC") for _ in range(4)])
@@ -423,7 +423,7 @@ def test_graphs_around_one_event(first: int, monkeypatch: pytest.MonkeyPatch) ->
     judged = trends = 0
     for seed in range(first, first + 60):
         # Copies of few events at a time, or of all.
-        monkeypatch.setattr(streams, "MOST_COPIES", (3, 2**20)[seed % 2])
+        monkeypatch.setattr(grounds, "MOST_COPIES", (3, 2**20)[seed % 2])
         query, rows = around_one_event(seed)
         query = by_case(query)
         for completeness, cut in itertools.product((*READINGS, ALL), cuts_of(query)):

@@ -164,7 +164,7 @@ def test_a_plan_that_is_not_used_is_told(df: Any, text: str, why: str, done: str
     "adaptation",
     more_on_classic({"method": "unconditional", "slice": 1}, "invariants", {"method": "threshold", "threshold": 0.1}),
 )
-@pytest.mark.parametrize("plan", ["auto", "tree"])
+@pytest.mark.parametrize("plan", more_on_classic("auto", "tree"))
 def test_trends_of_plans_that_change_are_those_of_the_reference(
     df: Any, rows: list[Any], adaptation: Any, plan: str
 ) -> None:

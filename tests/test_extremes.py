@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import Counter
 from typing import Any
@@ -10,14 +11,20 @@ import attrs
 import generators
 import pytest
 from pyspark.sql import functions as F
-from test_complete_engines import READINGS, Task, expected_trends
-from test_kernel_aggregate import NUMBERS, check_trends, compare
+from test_complete_engines import READINGS, Task, cuts_of, expected_trends, judge_paths, tasks
+from test_kernel_aggregate import FEATURES, NUMBERS, check_trends, compare
 from test_sweep import RETURNING
 
 import cetdsl as cet
+from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.operators import ListPaths
+from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.enumerate import search
+from cetdsl.pattern.query import Query
+from cetdsl.pattern.text import unparse
+from cetdsl.planning.strategies.complete import graph
 from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.planning.strategies.request import Declined
 from cetdsl.planning.strategies.sweep import sweep
 
 #: Each with variables that every trend binds, of which the first is compared with the others.
@@ -62,7 +69,8 @@ def test_an_extreme_event_stands_for_all(pattern: str, names: str) -> None:
     for seed in range(16):
         choose = random.Random(f"{pattern} {names} {seed}")
         strategy = (sweep, kernel)[seed % 2]
-        query = cet.parse(query_of(choose, pattern, names, adjacent=strategy is kernel))._query()
+        windows = WINDOWS if strategy is sweep else WINDOWS + SPANS
+        query = cet.parse(query_of(choose, pattern, names, adjacent=strategy is kernel, windows=windows))._query()
         rows, ties = generators.stacked(90_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
         cuts = (-1, 1, 3) if query.window is not None else (-1,)
         compared[strategy] += compare(query, rows, ties, NUMBERS[seed // 2 % 4], cuts, seed, strategy)
@@ -96,10 +104,10 @@ def test_trends_are_listed_about_it(pattern: str, names: str, monkeypatch: pytes
 @pytest.mark.parametrize(("pattern", "names"), PATTERNS)
 def test_complete_trends_are_those_of_it_that_no_other_contains(pattern: str, names: str) -> None:
     """Those about one extreme event are the paths of a graph, and may be part of those about another one."""
-    by_graphs = 0
+    by_graphs: Counter[bool] = Counter()
     for seed in range(8):
         choose = random.Random(f"{pattern} {names} {seed} complete")
-        text = query_of(choose, pattern, names, adjacent=True, windows=WINDOWS + SPANS)
+        text = query_of(choose, pattern, names, adjacent=True, windows=(WINDOWS, SPANS)[seed % 2])
         query = attrs.evolve(cet.parse(text)._query(), returning=())
         rows, ties = generators.stacked(99_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
         for completeness in READINGS:
@@ -107,8 +115,88 @@ def test_complete_trends_are_those_of_it_that_no_other_contains(pattern: str, na
             plan = task.definition(completeness, "auto")
             expected = expected_trends(query, rows, completeness, ties)
             assert task.defined(plan, (2**20, 2)[seed % 2]) == expected, (completeness, ties, text)
-            by_graphs += isinstance(plan.child, ListPaths)
-    assert by_graphs >= 2 or " OR " in pattern  # which has a pivot: all of its trends bind one b
+            by_graphs[plan.source.windowing.kind == SPAN] += isinstance(plan.child, ListPaths)
+    assert min(by_graphs[False], by_graphs[True]) >= 2 or " OR " in pattern  # which has a pivot: all trends bind one b
+
+
+#: Each with pairs of variables that are compared: two events decide all of them, extreme ones or those of one variable.
+CHAINS = [
+    ("SEQ(A+ a, B+ b, C+ c)", ("ab", "bc")),
+    ("SEQ(C+ c, A+ a, B+ b)", ("bc", "ba")),
+    ("SEQ(A a, B+ b, C c)", ("ab", "bc")),
+    ("SEQ(A a, B+ b, NOT A n, C+ c)", ("ab", "bc")),
+    ("SEQ((SEQ(A+ a, B+ b))+, C+ c, A* d)", ("ab", "bc")),
+    ("SEQ(A+ a, B+ b, A+ c, B+ d)", ("ab", "cd")),
+]
+
+
+def chain_of(choose: random.Random, pattern: str, pairs: tuple[str, ...]) -> str:
+    """A query that compares attributes of pairs of variables."""
+    orders = ("<", "<=", ">", ">=", "=")
+    found = [f"{u}.{choose.choice('xy')} {choose.choice(orders)} {v}.{choose.choice('xy')}" for u, v in pairs]
+    found += [one for part, one in NEIGHBOURS.items() if part in pattern and choose.random() < 0.3]
+    returning = RETURNING.format(v=pairs[0][0], w=pairs[1][1])
+    return f"{returning}PATTERN {pattern} WHERE {' AND '.join(found)} GROUP BY case"
+
+
+@pytest.mark.parametrize(("pattern", "pairs"), CHAINS)
+def test_two_events_stand_for_all(pattern: str, pairs: tuple[str, ...]) -> None:
+    compared = about_two = 0
+    for seed in range(8):
+        choose = random.Random(f"{pattern} {pairs} {seed}")
+        query = cet.parse(chain_of(choose, pattern, pairs) + choose.choice((*WINDOWS, *SPANS)))._query()
+        streams = generators.Chooser(choose.randint)
+        rows = generators.stack([generators.build_stream(streams, 8, likely="AABBC") for _ in range(6)])
+        ties = choose.choice([(), ("s",)])
+        cuts = (-1, 1, 3) if query.window is not None else (-1,)
+        compared += compare(query, rows, ties, NUMBERS[seed % 4], cuts, seed, kernel)
+        query = attrs.evolve(query, returning=())
+        about_two += sum(judge_complete(query, rows, ties, completeness, seed) == 2 for completeness in READINGS)
+    assert min(compared, about_two) >= 4
+
+
+@pytest.mark.parametrize("first", [0, 60])
+def test_generated_chains(first: int) -> None:
+    features = attrs.evolve(FEATURES, chains=True).without("top_conjunction", "inseparable", "strings")
+    pivots: Counter[int] = Counter()
+    for number, (query, rows, ties) in enumerate(tasks(360_000 + first, 60, features)):
+        with contextlib.suppress(UnsupportedQuery):
+            compare(query, rows, ties, NUMBERS[number % 4], cuts_of(query), number)
+            pivots.update(judge_complete(query, rows, ties, completeness, number) for completeness in READINGS)
+    assert pivots[1] >= 10
+
+
+def judge_complete(query: Query, rows: list[Any], ties: tuple[str, ...], completeness: str, turn: int) -> int:
+    """Compares complete trends with the reference, and returns how many pivots their graphs are about."""
+    task = Task(query, rows, ties, cuts_of(query)[-1])
+    expected, context = expected_trends(query, rows, completeness, ties), (completeness, ties, unparse(query))
+    paths = graph(task.request(completeness))
+    if isinstance(paths, Declined):
+        plan = task.definition(completeness, "auto")
+        assert task.defined(plan, 2**20) == expected, context
+        paths = plan.child
+    else:
+        judge_paths(task, paths, completeness, expected, turn, turn, context)
+    return len(paths.child.spec.query.pivots) if isinstance(paths, ListPaths) else 0
+
+
+def test_pivots_without_company_are_not_searched_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values fall, so that only the A whose value is not above that of the last B have trends."""
+    [row, *_] = generators.stacked(1, 8)
+    rows = [{**row, "id": t, "t": t, "type": "AB"[t % 2], "x": 16 - t} for t in range(16)]
+    rows[-1]["x"] = 5
+    looked: list[int] = []
+
+    def looking(*given: Any) -> Any:
+        looked.append(int(search_hopeful(*given).sum()))
+        return search_hopeful(*given)
+
+    search_hopeful = search.have_company
+    monkeypatch.setattr(search, "have_company", looking)
+    query = cet.parse("PATTERN SEQ(A+ a, B+ b) WHERE a.x < b.x")._query()
+    assert check_trends(query, rows, (), (-1,), 0)
+    # The A that have 4 and 2; no chunk sees others.
+    assert set(looked) == {2}
 
 
 def test_few_of_many_trends_are_complete(spark: Any) -> None:
@@ -128,6 +216,23 @@ def test_few_of_many_trends_are_complete(spark: Any) -> None:
     assert "its trends, complete or not" in told
 
 
+def test_few_of_many_trends_of_a_span_are_complete(spark: Any) -> None:
+    """Each span of 15 A and 15 B, whose values fall, has 212,993 trends."""
+    rows = [(t, "AB"[t // 15 % 2], 100 - t % 15) for t in range(120)]
+    asked = spark.createDataFrame(rows, "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, B+) WHERE A.x < B.x WITHIN 29", time="t"
+    )
+    assert Counter(len(row.trend) for row in asked.complete_trends(columns=["t"]).collect()) == {15: 4 * 14}
+    assert asked.count_complete_trends().first()["count"] == 4 * 14
+    assert asked.count_trends().first()["count"] == 4 * 212_993
+    assert "one pass per event that can begin a trend and event bound to A_largest" in str(asked.explain("physical"))
+    told = str(asked.explain("complete"))
+    assert "for each event that a trend may begin with, of the events within the span" in told
+    assert "for each A_largest, of the events that may stand beside it" in told
+    assert "one per event that a trend may begin with and event bound to A_largest" in told
+    assert "its trends, complete or not" in told
+
+
 #: The second one has a variable whose name could be that of a part, and aggregates both.
 TEXTS = {
     "plain": "PATTERN SEQ(A+, B+)",
@@ -136,6 +241,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.classic
 @pytest.mark.simple_plans
 def test_in_a_workload_by_joins_and_in_words(spark: Any) -> None:
     df = generators.frame(spark, generators.stacked(98_000, 12)).cache()

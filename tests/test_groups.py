@@ -226,6 +226,7 @@ def test_every_wrong_group_is_named(stream: DataFrame) -> None:
         stream.patterns(queries, time="t")
 
 
+@pytest.mark.classic
 def test_streams_have_computed_groups(spark: Any, tmp_path: Path) -> None:
     begin = datetime.datetime(2020, 1, 1)
     rows = [(begin + datetime.timedelta(hours=n), "AB"[n % 2]) for n in range(0, 72, 3)]

@@ -144,7 +144,6 @@ def test_each_trend_is_drawn_equally_often(df: Any) -> None:
     asked = df.pattern(CHAINS, time="t")
     every = Counter(_trend(row) for row in asked.complete_trends("ends", algorithm="m-cet").collect())
     assert set(every.values()) == {1}
-    assert Counter(map(_trend, asked.sample_trends(10**6, seed=1, completeness="ends").collect())) == every
     size, found = len(every) // 4, Counter[Any]()
     samples = [asked.sample_trends(size, seed=seed, completeness="ends").collect() for seed in (0, 1, 2, 3, 0)]
     drawn = [sorted(map(_trend, sample), key=repr) for sample in samples]

@@ -157,6 +157,7 @@ def test_maximal_trends_go_along_edges_that_no_longer_path_goes_round(
     assert (len(ends) > len(expected)) == query.startswith(CHAIN), "some paths go round edges"
 
 
+@pytest.mark.classic
 def test_what_was_reached_before_is_not_followed_again(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Events of one value all follow each other, so what two edges reach, one does."""
     rows = spark.range(40).selectExpr("id AS t", "id % 2 AS n")

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import reference
-from modes import more_on_classic
 from pyspark.sql import functions as F
 from test_correlated import KEYS, WINDOWS, Judge, check_sums, text_of
 from test_correlated import judge as judge
@@ -43,7 +42,8 @@ def asked_in(window: str) -> list[str]:
     return [text_of(*query, KEYS[(number + turn) % 2], window) for number, query in enumerate(AROUND)]
 
 
-@pytest.mark.parametrize("window", more_on_classic(WINDOWS[2], WINDOWS[0], WINDOWS[1], WINDOWS[3]))
+@pytest.mark.classic
+@pytest.mark.parametrize("window", WINDOWS)
 def test_trends_against_the_reference(judge: Judge, window: str) -> None:
     judge.judge(asked_in(window))
 
@@ -72,7 +72,8 @@ def test_a_limit_of_trends_of_any_length_enters_no_dead_ends(spark: Any) -> None
     assert len(short.trends(limit=5).collect()) == 5
 
 
-@pytest.mark.parametrize("window", more_on_classic(WINDOWS[0], WINDOWS[2]))
+@pytest.mark.classic
+@pytest.mark.parametrize("window", [WINDOWS[0], WINDOWS[2]])
 def test_the_kernel_carries_counts_along(judge: Judge, window: str) -> None:
     start, parts, asked = F.col("window.start") if window else F.lit(None).cast("int"), [], {}
     for number, query in enumerate(COUNTED):

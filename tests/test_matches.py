@@ -76,6 +76,7 @@ SELECTIONS = st.sampled_from(
 )
 
 
+@pytest.mark.classic
 @FAST
 @given(case=generators.cases(FEATURES), policy=st.sampled_from(["strict", "strict", "next"]), selection=SELECTIONS)
 def test_matches_are_the_preferred_trends_of_the_reference(
@@ -138,6 +139,7 @@ def clause_of(pattern: Pattern) -> str:
     return f"({(' ' if isinstance(pattern, Seq) else ' | ').join(map(clause_of, pattern.parts))})"
 
 
+@pytest.mark.classic
 def test_matches_are_those_of_match_recognize(stacked: Any) -> None:
     """Patterns of plain events, with the same conditions and ways to skip, in one job."""
     plain = generators.Features.none(

@@ -9,6 +9,7 @@ import generators
 import pytest
 import reference
 from hypothesis import HealthCheck, Phase, event, given, settings
+from modes import more_on_classic
 from test_engines import Judge, agrees, by_case
 
 import cetdsl as cet
@@ -61,6 +62,7 @@ FAST = settings(
 )
 
 
+@pytest.mark.classic
 @FAST
 @given(case=generators.cases(NEXT))
 def test_next_skips_only_what_could_not_be_bound(judge: Judge, case: generators.Case) -> None:
@@ -147,7 +149,7 @@ def test_a_pattern_that_cannot_match_has_no_trends_among_rows_that_no_variable_b
     assert asked.trends().collect() == []
 
 
-@pytest.mark.parametrize("policy", ["next", "strict"])
+@pytest.mark.parametrize("policy", more_on_classic("next", "strict"))
 def test_complete_trends_are_complete_among_those_of_the_policy(judge: Judge, policy: str) -> None:
     for seed in range(3):
         case = generators.random_case(seed, NEXT)

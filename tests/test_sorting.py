@@ -174,6 +174,7 @@ def test_arguments_and_settings(spark: Any) -> None:
         sorter(sort_memory=0)
 
 
+@pytest.mark.classic
 def test_a_task_of_more_than_20_times_what_its_kernel_holds(spark: Any) -> None:
     """Its events, 650 kB where each takes 13 bytes, are sorted a part at a time, written to files, and merged."""
     rows = ["pmod(hash(id), 50) AS key", "pmod(hash(id, 1), 10000) AS t", "if(id % 3 = 0, 'A', 'B') AS type"]

@@ -193,6 +193,7 @@ def test_an_answer_is_taken_back(spark: Any, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.classic
 def test_trends_are_given_at_once_where_the_clock_was_put_back(spark: Any, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, [[at(1, 0, "A")], [at(2, 0, "B")]])
     # The only timestamp is the time, also where cetdsl notes when each event came.

@@ -71,8 +71,9 @@ def predicate(text: str) -> Expr:
 @example(Query(A, where=[Literal(float("nan")), Literal(float("-inf")), Literal(-0.0), Literal(1e300)]))
 def test_a_query_survives_its_text(query: Query) -> None:
     text = unparse(query)
-    assert parse(text) == query
-    assert unparse(parse(text)) == text
+    parsed = parse(text)
+    assert parsed == query
+    assert unparse(parsed) == text
 
 
 @FAST

@@ -89,6 +89,7 @@ def check(stream: Any, case: generators.Case) -> None:
         assert not Counter(few) - expected
 
 
+@pytest.mark.classic
 @property_of(4, SIMPLE)
 def test_data_are_those_of_trends(stream: Any, case: generators.Case, number: str) -> None:
     check(stream, case)

@@ -85,6 +85,7 @@ def test_each_micro_batch_is_shown_once_with_what_spark_tells(live: Live, capsys
     assert told["1"][-1] == (BEGIN + 3 * SECOND - DELAY * SECOND).isoformat(timespec="milliseconds") + "Z"
 
 
+@pytest.mark.classic
 def test_decisions_on_sharing_are_those_of_a_batch(spark: Any, live: Live, capsys: pytest.CaptureFixture[str]) -> None:
     over = "GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
     queries = {name: f"RETURN COUNT(*) AS n PATTERN SEQ({name}, B+) {over}" for name in "AD"}
@@ -103,6 +104,7 @@ def test_decisions_on_sharing_are_those_of_a_batch(spark: Any, live: Live, capsy
     assert told[2] > 0
 
 
+@pytest.mark.classic
 def test_trends_given_at_once_are_counted_once(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Those that were given before are listed anew with each event of their window, and not given again."""
     live = Live(spark, tmp_path, [[at(1, 0, "A"), at(2, 0, "B")], [at(3, 0, "B")], [at(4, 0, "B")]])
@@ -168,6 +170,7 @@ def test_a_notebook_gets_one_table(live: Live, notebook: list[str]) -> None:
     assert "<tr><td>0</td><td>3</td><td>0</td>" in notebook[-1]
 
 
+@pytest.mark.classic
 def test_a_notebook_keeps_the_last_lines(live: Live, notebook: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cetdsl.frontend.watch._LINES_OF_NOTEBOOK", 2)
     running = started(live)

@@ -294,18 +294,18 @@ def _shared_length_errors(aggregate: Aggregate, pattern: Pattern) -> Errors:
         )
 
 
-def name_errors(query: Query) -> Errors:
-    """Yields errors for output columns of the same name; Spark does not distinguish names by case."""
-    groups = {name.lower() for name in query.group_by}
+def name_errors(query: Query, schema: Schema) -> Errors:
+    """Yields errors for output columns of the same name."""
+    groups = {schema.folded(name) for name in query.group_by}
     sliding = query.window is not None and query.window.slide is not None
     if sliding and "window" in groups:
         yield ResolutionError(
             "the group column 'window' clashes with the window column of the answer",
             hint=RENAME_KEY,
         )
-    counts = Counter(item.output_name.lower() for item in query.returning)
+    counts = Counter(schema.folded(item.output_name) for item in query.returning)
     for name in dict.fromkeys(item.output_name for item in query.returning):
-        folded = name.lower()
+        folded = schema.folded(name)
         if counts[folded] > 1:
             counts[folded] = 0
             yield ResolutionError(
@@ -320,8 +320,8 @@ def name_errors(query: Query) -> Errors:
 
 
 def computed_errors(item: Computed, schema: Schema) -> Errors:
-    """Yields an error for a computed column of another one's name; Spark does not distinguish names by case."""
-    known = [name for name in schema.names if name.lower() == item.name.lower()]
+    """Yields an error for a computed column of another one's name."""
+    known = [name for name in schema.names if schema.folded(name) == schema.folded(item.name)]
     if known:
         yield ResolutionError(
             f"the computed group {item.name!r} has the name of a column of the DataFrame, {known[0]!r}",

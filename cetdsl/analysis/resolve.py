@@ -220,7 +220,7 @@ class _Analysis:
         query = attrs.evolve(
             asked, pattern=pattern, where=where, partition_by=partition_by, group_by=group_by, returning=returning
         )
-        self.note(checks.name_errors(query))
+        self.note(checks.name_errors(query, self.schema))
         raise_together(self.errors)
         assert time is not None
         assert unit is not None

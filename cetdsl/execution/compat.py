@@ -45,7 +45,13 @@ _LOG = logging.getLogger("cetdsl.session")
 
 def schema_of(df: DataFrame) -> Schema:
     """Returns the names and types of a DataFrame's columns."""
-    return Schema([Field(field.name, field.dataType.simpleString()) for field in df.schema.fields])
+    fields = [Field(field.name, field.dataType.simpleString()) for field in df.schema.fields]
+    return Schema(fields, is_case_sensitive(df.sparkSession))
+
+
+def is_case_sensitive(session: SparkSession) -> bool:
+    """Whether names of columns that differ in case alone are two names in a session."""
+    return (session.conf.get("spark.sql.caseSensitive", None) or "false").lower() == "true"
 
 
 def as_session(spark: object) -> SparkSession:

@@ -106,7 +106,9 @@ def _of_slices(df: DataFrame, plan: Operator, columns: list[Column]) -> DataFram
     places = ("branch", "slice")
     with own_errors():
         found = run(df, plan).groupBy(*shown.internal, *places).agg(*columns)
-        return found.toDF(*shown.names_before(*places, *found.columns[len(shown.keys) + len(places) :]))
+        own = (*places, *found.columns[len(shown.keys) + len(places) :])
+        plan.source.schema.refuse_clashing_keys(shown.keys, own)
+        return found.toDF(*shown.names_before(*own))
 
 
 class Work(NamedTuple):

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.errors import InvalidNode
-from cetdsl.execution.compat import refuse_streaming
+from cetdsl.execution.compat import is_case_sensitive, refuse_streaming
 from cetdsl.pattern.text import in_backquotes
 
 NESTED, WIDE, LONG = LAYOUTS = ("nested", "wide", "long")
@@ -53,7 +53,7 @@ def lay_out(rows: DataFrame, layout: Layout) -> DataFrame:
     if layout.times:
         ends = [time.alias(name) for time, name in zip(times_of_ends(layout.time), (FIRST_TIME, LAST_TIME))]
     if layout.form == NESTED:
-        _refuse_clashes([*before, *([FIRST_TIME, LAST_TIME] if ends else []), "trend"])
+        _refuse_clashes(rows, [*before, *([FIRST_TIME, LAST_TIME] if ends else []), "trend"])
         whole = trend if layout.needed == layout.columns else narrowed(layout.columns)
         return rows.select(*map(_column, before), *ends, whole.alias("trend"))
     beside, names = _flat(before, layout.keys)
@@ -66,7 +66,7 @@ def lay_out(rows: DataFrame, layout: Layout) -> DataFrame:
 
 def _wide(rows: DataFrame, layout: Layout, beside: Sequence[Column], names: Sequence[str]) -> DataFrame:
     own = [f"{variable}_{column}" for variable, _ in layout.variables for column in layout.columns]
-    _refuse_clashes([*names, *own])
+    _refuse_clashes(rows, [*names, *own])
     shown = []
     for variable, is_single in layout.variables:
         bound = F.filter("trend", _binds(variable))
@@ -80,7 +80,7 @@ def _long(rows: DataFrame, layout: Layout, beside: Sequence[Column], names: Sequ
     refuse_streaming(rows, "its trends in the layout 'long', which numbers them")
     columns = [column for column in layout.columns if column not in layout.keys]
     own = [*names, "trend", "position", "variable", *columns]
-    _refuse_clashes(own)
+    _refuse_clashes(rows, own)
     # Columns by number, as those of an answer may have any name.
     numbered = rows.select(*beside, F.monotonically_increasing_id(), "trend")
     numbered = numbered.toDF(*(f"c{place}" for place in range(len(names))), "number", "trend")
@@ -135,9 +135,10 @@ def narrowed(columns: Sequence[str]) -> Column:
     return F.transform("trend", binding)
 
 
-def _refuse_clashes(names: Sequence[str]) -> None:
+def _refuse_clashes(rows: DataFrame, names: Sequence[str]) -> None:
     """Raises where an answer would have two columns of one name."""
-    folded = [name.lower() for name in names]
+    fold: Callable[[str], str] = str if is_case_sensitive(rows.sparkSession) else str.lower
+    folded = [fold(name) for name in names]
     for name in names:
-        if folded.count(name.lower()) > 1:
+        if folded.count(fold(name)) > 1:
             raise InvalidNode(f"the answer would have two columns of the name {name!r}", hint=_OTHER_NAMES)

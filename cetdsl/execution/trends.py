@@ -38,7 +38,6 @@ from cetdsl.ir.operators import (
     TopOfEach,
     TopTrends,
 )
-from cetdsl.ir.schema import refuse_clashing_keys
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import ContainmentSpec, DetectSpec, FirstSpec, TrendsSpec
 from cetdsl.ir.windowing import SPAN
@@ -70,9 +69,7 @@ class Shown:
 
     def names_before(self, *more: str) -> list[str]:
         """The names of an answer that has ``more`` columns of its own."""
-        own = [*(["window"] if self.sliding else []), *more]
-        refuse_clashing_keys(self.keys, own)
-        return [*self.keys, *own]
+        return [*self.keys, *(["window"] if self.sliding else []), *more]
 
     def places(self, frame: EventFrame, *, named: bool = False) -> list[StructField]:
         """The fields of the columns beside the trend, under our names or under the user's.

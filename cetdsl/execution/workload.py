@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.aggregate import output_type, partial_fields
-from cetdsl.execution.compat import arrow_type
+from cetdsl.execution.compat import arrow_type, is_case_sensitive
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine, of_first
 from cetdsl.execution.observed import answers, decisions
@@ -190,9 +190,8 @@ class _Columns:
     """The columns of the common answer."""
 
     def __init__(self, answered: Sequence[Answered]) -> None:
-        asked = answered[0].rows.sparkSession.conf.get("spark.sql.caseSensitive", None) or "false"
         #: Names are those of one column where Spark could not tell two apart.
-        self._folded: Callable[[str], str] = str if asked.lower() == "true" else str.lower
+        self._folded: Callable[[str], str] = str if is_case_sensitive(answered[0].rows.sparkSession) else str.lower
         self.groups: dict[str, tuple[str, DataType]] = {}
         self.outputs: dict[str, tuple[str, DataType]] = {}
         self.window: DataType | None = None

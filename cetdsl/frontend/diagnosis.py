@@ -554,7 +554,7 @@ class _Asking:
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         names = shown_columns(self.resolved, columns)
-        folded = {name.lower() for name in names}
+        folded = {self.resolved.schema.folded(name) for name in names}
         return names if columns is not None or len(folded) == len(names) else self.resolved.columns
 
     def shortest(self, query: Query, length: Span, slides: bool, totals: Totals) -> tuple[int, bool, Query] | None:

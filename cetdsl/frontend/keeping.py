@@ -59,6 +59,6 @@ def kept_columns(df: DataFrame, keep: Sequence[str] | None, others: Iterable[str
         return df
     schema = schema_of(df)
     named = [schema.resolve(name).name for name in names_of(keep, "keep=")]
-    folded = {name.lower() for name in others if name is not None}
-    named += [name for name in schema.names if name.lower() in folded]
+    folded = {schema.folded(name) for name in others if name is not None}
+    named += [name for name in schema.names if schema.folded(name) in folded]
     return df.select(*map(in_backquotes, dict.fromkeys(named)))

@@ -761,11 +761,12 @@ def _bound(named: Mapping[str, Query], df: DataFrame, binding: Binding, how: Sha
 def _computed_by_all(queries: Mapping[str, Query], df: DataFrame) -> list[Computed]:
     """Returns the groups that queries compute from columns of a DataFrame, each once."""
     found: dict[str, tuple[str, Computed]] = {}
+    schema = schema_of(df)
     errors: list[CetdslError] = []
     for name, query in queries.items():
         with _noting(errors, name):
             for item in computed_by(query, df):
-                other, known = found.setdefault(item.name.lower(), (name, item))
+                other, known = found.setdefault(schema.folded(item.name), (name, item))
                 if known != item:
                     raise ResolutionError(
                         f"the query {other!r} computes another group of the name {item.name!r}",

@@ -71,8 +71,8 @@ class Compiled:
     """A query (or one side of a top-level AND) in numbers.
 
     ``variables`` are names and conditions; their positions are the numbers used everywhere else. ``lists`` are the
-    inseparable predicates that Spark tests, and ``residual`` those that only a finished trend can be tested for. One
-    variable of the query may be in ``parts``, which have names of their own.
+    inseparable predicates that Spark tests, and ``residual`` those that only a finished trend can be tested for. Some
+    variables of the query may be in ``parts``, which have names of their own.
     """
 
     automaton: Automaton
@@ -84,15 +84,15 @@ class Compiled:
     lists: tuple[ListColumn, ...]
     residual: tuple[Expr, ...]
     deferred: tuple[Deferred, ...] = ()
-    parts: Parts | None = None
+    parts: tuple[Parts, ...] = ()
 
     @property
     def asked(self) -> tuple[tuple[str, Expr | None], ...]:
         """The names and conditions of the query's own variables."""
-        if self.parts is None:
-            return self.variables
-        numbers = [n for n in range(len(self.variables)) if n not in self.parts.numbers[1:]]
-        return tuple((self.asked_name_of(n), self.variables[n][1]) for n in numbers)
+        further = {number for one in self.parts for number in one.numbers[1:]}
+        return tuple(
+            (self.asked_name_of(n), self.variables[n][1]) for n in range(len(self.variables)) if n not in further
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,15 +115,13 @@ class Compiled:
 
     def numbers_of(self, variable: str) -> tuple[int, ...]:
         """Returns the numbers of a variable of the query: several if it is in parts."""
-        if self.parts is not None and self.parts.variable == variable:
-            return self.parts.numbers
         names = self.names
-        return (names.index(variable) if variable in names else MAX_VARIABLES,)
+        usual = (names.index(variable) if variable in names else MAX_VARIABLES,)
+        return next((one.numbers for one in self.parts if one.variable == variable), usual)
 
     def asked_name_of(self, number: int) -> str:
         """Returns the name that the query has for the variable of a number."""
-        in_parts = self.parts is not None and number in self.parts.numbers
-        return self.parts.variable if self.parts is not None and in_parts else self.name_of(number)
+        return next((one.variable for one in self.parts if number in one.numbers), None) or self.name_of(number)
 
     def name_of(self, number: int) -> str:
         """Returns the name of the variable of a number."""

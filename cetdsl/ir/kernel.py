@@ -24,9 +24,10 @@ class KernelQuery:
 
     ``pivot`` is a variable that is bound to one event of every trend, -1: none. The kernel takes each of its events in
     turn, so that the predicates in ``pairs`` compare with a fixed one: all of them where trends are counted, some where
-    they are listed. ``completeness`` says which trends are asked for: "all", "maximal" or "ends". Where the edges at
-    the ends of a path do not tell which trends these are, ``shadows`` do, and the states are those of a machine made
-    for it.
+    they are listed. Where they have no variable in common, those that are not about the pivot are about another such
+    variable, ``outer``, and the kernel takes each event of both. ``completeness`` says which trends are asked for:
+    "all", "maximal" or "ends". Where the edges at the ends of a path do not tell which trends these are, ``shadows``
+    do, and the states are those of a machine made for it.
     """
 
     machine: Machine
@@ -36,11 +37,23 @@ class KernelQuery:
     pivot: int = -1
     completeness: str = ALL
     shadows: Shadows | None = None
+    outer: int = -1
+
+    @property
+    def pivots(self) -> tuple[int, ...]:
+        """The variables whose events are taken in turn."""
+        return tuple(variable for variable in (self.pivot, self.outer) if variable >= 0)
 
     @property
     def looks_back(self) -> bool:
         """Whether, with a span, events before the first one of a trend decide whether it is an answer."""
         return bool(self.negations) or self.shadows is not None
+
+    @property
+    def pivot_begins(self) -> bool:
+        """Whether there is a pivot, and every trend begins with it."""
+        first = {self.machine.variables[state] for state, _ in self.machine.initial}
+        return self.pivot >= 0 and first <= {self.pivot}
 
     @property
     def why_not_one_graph(self) -> str | None:

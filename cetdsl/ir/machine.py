@@ -6,6 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import attrs
 
+from cetdsl.pattern.automaton import reach
 from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.pattern.query import ANY
 
@@ -74,6 +75,35 @@ def longest_trend(machine: Machine) -> int:
     except CycleError:
         return 0
     return max(length.values(), default=0)
+
+
+def always_binds(machine: Machine, variable: int) -> bool:
+    """Whether every word of the machine has the variable.
+
+    Examples
+    --------
+    >>> machine = Machine((0, 1), ((0, ()),), ((0, ()), (1, ())), (Edge(0, 1), Edge(1, 1)))
+    >>> always_binds(machine, 0), always_binds(machine, 1)
+    (True, False)
+    """
+    without = {state for state, read in enumerate(machine.variables) if read != variable}
+    arrows = [(edge.source, edge.target) for edge in machine.edges if without.issuperset((edge.source, edge.target))]
+    passed = reach({state for state, _ in machine.initial} & without, arrows)
+    return not any(state in passed for state, _ in machine.final)
+
+
+def may_follow(machine: Machine, earlier: int, later: int) -> bool:
+    """Whether a trend may bind an event to one variable, and a later event to another.
+
+    Examples
+    --------
+    >>> machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
+    >>> may_follow(machine, 0, 1), may_follow(machine, 1, 0)
+    (True, False)
+    """
+    arrows = [(edge.source, edge.target) for edge in machine.edges]
+    behind = {target for source, target in arrows if machine.variables[source] == earlier}
+    return any(machine.variables[state] == later for state in reach(behind, arrows))
 
 
 @attrs.frozen

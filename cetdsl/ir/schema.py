@@ -34,30 +34,11 @@ def unused_name(prefix: str, names: Iterable[str]) -> str:
     return next(name for n in count() if (name := f"{prefix}_{n}") not in folded)
 
 
-def refuse_duplicates(names: Sequence[str]) -> None:
-    """Raises where an event would show two columns of one name, whatever the case of letters."""
-    folded = [name.lower() for name in names]
-    twice = sorted({name for name in names if folded.count(name.lower()) > 1})
-    if twice:
-        raise UnsupportedQuery(
-            f"an event cannot show two columns of the name {twice[0]!r}",
-            hint="choose the columns to show with trends(columns=[...]), or rename them",
-        )
-
-
-def refuse_clashing_keys(keys: Iterable[str], own: Collection[str]) -> None:
-    """Raises where a key column has the name of one of an answer's ``own`` columns, whatever the case of letters."""
-    for name in keys:
-        if name.lower() in own:
-            raise ResolutionError(
-                f"the key column {name!r} clashes with the {name.lower()} column of the answer",
-                hint=RENAME_KEY,
-            )
-
-
 @attrs.frozen
 class Schema:
     """The columns of a DataFrame in their order; names may occur more than once.
+
+    ``case_sensitive`` says whether names that differ in case alone are names of two columns, as a session may ask for.
 
     Examples
     --------
@@ -72,11 +53,41 @@ class Schema:
     """
 
     fields: tuple[Field, ...] = attrs.field(converter=_tuple)
+    case_sensitive: bool = attrs.field(default=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns."""
         return tuple(field.name for field in self.fields)
+
+    def folded(self, name: str) -> str:
+        """Returns what names of one column agree in.
+
+        Examples
+        --------
+        >>> Schema([]).folded("Price"), Schema([], case_sensitive=True).folded("Price")
+        ('price', 'Price')
+        """
+        return name if self.case_sensitive else name.lower()
+
+    def refuse_duplicates(self, names: Sequence[str]) -> None:
+        """Raises where an event would show two columns of one name."""
+        folded = [self.folded(name) for name in names]
+        twice = sorted({name for name in names if folded.count(self.folded(name)) > 1})
+        if twice:
+            raise UnsupportedQuery(
+                f"an event cannot show two columns of the name {twice[0]!r}",
+                hint="choose the columns to show with trends(columns=[...]), or rename them",
+            )
+
+    def refuse_clashing_keys(self, keys: Iterable[str], own: Collection[str]) -> None:
+        """Raises where a key column has the name of one of an answer's ``own`` columns."""
+        for name in keys:
+            if self.folded(name) in own:
+                raise ResolutionError(
+                    f"the key column {name!r} clashes with the {self.folded(name)} column of the answer",
+                    hint=RENAME_KEY,
+                )
 
     def in_order(self, names: Collection[str]) -> tuple[str, ...]:
         """Returns some names of columns, in the order of the columns."""

@@ -7,18 +7,19 @@ each trend has one such A, and all comparisons are about it. ``A.x = B.x`` says 
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Iterable, Iterator
+from itertools import chain, product
 from typing import NamedTuple
 
 import attrs
 
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled, Parts
-from cetdsl.ir.machine import Machine, Pair
+from cetdsl.ir.machine import Machine, Pair, always_binds
 from cetdsl.pattern.automaton import Automaton, Transition, reach
 from cetdsl.pattern.nodes import Not
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
-from cetdsl.planning.pivots import always_binds, joint_pivots
+from cetdsl.planning.pivots import pivots_of
 
 
 class _Extreme(NamedTuple):
@@ -53,18 +54,39 @@ def with_extreme(compiled: Compiled) -> Compiled:
 
     This variable is then in three parts: the events before the extreme one, the extreme one, and those after it.
     """
+    return _first_about(chain((compiled,), _about_extremes(compiled)), 1) or compiled
+
+
+def with_extremes(compiled: Compiled) -> Compiled:
+    """Returns the query with one pivot, as by :func:`with_extreme`, or else with two, either of which may be extreme.
+
+    So ``A.x < B.x AND B.x < C.x`` is about the largest ``A`` and the smallest ``C``.
+    """
+    once = [compiled, *_about_extremes(compiled)]
+    twice = (two for one in once[1:] for two in _about_extremes(one))
+    return _first_about(once, 1) or _first_about(chain(once, twice), 2) or compiled
+
+
+def _first_about(found: Iterable[Compiled], most: int) -> Compiled | None:
+    """Returns the first query whose pairwise predicates are all about at most so many pivots; None: there is none."""
+    return next((one for one in found if 0 < len(pivots_of(one.machine, one.pairs)) <= most), None)
+
+
+def _about_extremes(compiled: Compiled) -> Iterator[Compiled]:
+    """Yields the query with an extreme event of each variable for the pairs that no pivot is in yet."""
     correlated = any(negation.correlated for negation in compiled.negations)
-    if not compiled.pairs or correlated or joint_pivots(compiled.machine, compiled.pairs):
-        return compiled
+    if not compiled.machine.variables:
+        return  # no trend is left, nor any variable to have an extreme event
     # Which event a trend may go on with is not said by what is asked of an extreme one.
-    if compiled.machine.matching != ANY or len(compiled.variables) + 2 > MAX_VARIABLES:
-        return compiled
-    for variable in sorted({v for pair in compiled.pairs for v in (pair.left_variable, pair.right_variable)}):
-        about = [pair.about(variable) for pair in compiled.pairs]
-        pairs = [pair for pair in about if pair is not None]
-        if len(pairs) == len(about) and _has_extreme(compiled.machine, pairs):
-            return _parted(compiled, variable, pairs)
-    return compiled
+    if correlated or compiled.machine.matching != ANY or len(compiled.variables) + 2 > MAX_VARIABLES:
+        return
+    known = {one.numbers[1] for one in compiled.parts}
+    rest = [pair for pair in compiled.pairs if known.isdisjoint((pair.left_variable, pair.right_variable))]
+    for variable in sorted({v for pair in rest for v in (pair.left_variable, pair.right_variable)}):
+        pairs = [pair for pair in (one.about(variable) for one in rest) if pair is not None]
+        if _has_extreme(compiled.machine, pairs):
+            others = [pair for pair in compiled.pairs if pair not in rest or pair.about(variable) is None]
+            yield _parted(compiled, variable, pairs, others)
 
 
 def _has_extreme(machine: Machine, pairs: list[Pair]) -> bool:
@@ -75,8 +97,12 @@ def _has_extreme(machine: Machine, pairs: list[Pair]) -> bool:
     return bound and len(columns) == 1 and signs <= set(_EXTREMES) and ("=" in signs or len(signs) == 1)
 
 
-def _parted(compiled: Compiled, variable: int, pairs: list[Pair]) -> Compiled:
-    """Returns the query with a variable in three parts; its pairs, which have it on the right, are about the second."""
+def _parted(compiled: Compiled, variable: int, pairs: list[Pair], others: list[Pair]) -> Compiled:
+    """Returns the query with a variable in three parts.
+
+    The ``pairs`` have it on the right, and are then about the second part. The ``others`` hold of all three, if they
+    relate the variable.
+    """
     # Where all events are equal, any of them is the largest and the smallest.
     extreme = _EXTREMES[min((pair.op[0] for pair in pairs), key="=<>".index)]
     column, pivot, after = pairs[0].right, len(compiled.variables), len(compiled.variables) + 1
@@ -91,14 +117,28 @@ def _parted(compiled: Compiled, variable: int, pairs: list[Pair]) -> Compiled:
     words = f"{it} is the {extreme.words.format(name, quote(compiled.codes[column].expr))}, "
     words += f"{after_it} are those after it" + f" and {before_it} those before it" * bool(extreme.before)
     machine = _around(compiled.machine, variable, (variable if extreme.before else -1, pivot, after))
+    parts = Parts(name, (variable, pivot, after), words)
     return attrs.evolve(
         compiled,
         automaton=_named(machine, [name for name, _ in named], compiled.automaton.negations),
         variables=tuple(named),
         machine=machine,
-        pairs=(*own, *(attrs.evolve(pair, right_variable=pivot) for pair in pairs)),
-        parts=Parts(name, (variable, pivot, after), words),
+        pairs=(
+            *own,
+            *(attrs.evolve(pair, right_variable=pivot) for pair in pairs),
+            *(part for pair in others for part in _of_each(pair, parts)),
+        ),
+        parts=(*compiled.parts, parts),
     )
+
+
+def _of_each(pair: Pair, parts: Parts) -> Iterator[Pair]:
+    """Yields a pair for each part of a variable, or itself if it does not relate this variable."""
+    about = pair.about(parts.numbers[0])
+    if about is None:
+        yield pair
+    else:
+        yield from (attrs.evolve(about, right_variable=number) for number in parts.numbers)
 
 
 def _unlike(name: str, taken: set[str]) -> str:

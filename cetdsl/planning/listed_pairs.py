@@ -13,7 +13,7 @@ from cetdsl.analysis.classify import PredicateClass, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.compiled import Compiled, ListColumn
 from cetdsl.ir.emission import FINAL
-from cetdsl.ir.machine import LISTED, Machine, Pair, longest_trend
+from cetdsl.ir.machine import LISTED, Pair, longest_trend, may_follow
 from cetdsl.pattern.expressions import Attribute, Expr, Role, conjunction, variables, with_attributes
 from cetdsl.planning.pivots import binds_exactly_one, joint_pivot
 
@@ -73,7 +73,7 @@ def _listed(compiled: Compiled, predicate: Expr, guard: Expr | None, lists: list
     left, right = map(compiled.number_of, variables(predicate))
 
     def row(earlier: int, later: int) -> int:
-        if not _may_follow(compiled.machine, earlier, later):
+        if not may_follow(compiled.machine, earlier, later):
             return -1
         name = compiled.name_of(later)
         asked = None if guard is None else _in_order(guard, name)
@@ -89,17 +89,3 @@ def _in_order(predicate: Expr, later: str) -> Expr:
     """Writes a predicate of two variables over an earlier and a later event."""
     roles = {later: Role.NEXT}
     return with_attributes(predicate, lambda a: Attribute(None, a.name, roles.get(a.variable or "", Role.EACH)))
-
-
-def _may_follow(machine: Machine, earlier: int, later: int) -> bool:
-    """Whether a trend may bind an event to one variable, and a later event to another."""
-    following: dict[int, set[int]] = {state: set() for state in range(len(machine.variables))}
-    for edge in machine.edges:
-        following[edge.source].add(edge.target)
-    waiting = [state for state, variable in enumerate(machine.variables) if variable == earlier]
-    seen = set[int]()
-    while waiting:
-        new = following[waiting.pop()] - seen
-        seen |= new
-        waiting += new
-    return any(machine.variables[state] == later for state in seen)

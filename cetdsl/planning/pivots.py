@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import combinations
 
-from cetdsl.ir.machine import Machine, Pair
+from cetdsl.ir.machine import Machine, Pair, longest_trend
 from cetdsl.ir.windowing import SPAN
-from cetdsl.pattern.automaton import reach
 
 
 def binds_exactly_one(machine: Machine, variable: int) -> bool:
@@ -37,22 +37,6 @@ def binds_exactly_one(machine: Machine, variable: int) -> bool:
     return True
 
 
-def always_binds(machine: Machine, variable: int) -> bool:
-    """Whether every word of the machine has the variable.
-
-    Examples
-    --------
-    >>> from cetdsl.ir.machine import Edge
-    >>> machine = Machine((0, 1), ((0, ()),), ((0, ()), (1, ())), (Edge(0, 1), Edge(1, 1)))
-    >>> always_binds(machine, 0), always_binds(machine, 1)
-    (True, False)
-    """
-    without = {state for state, read in enumerate(machine.variables) if read != variable}
-    arrows = [(edge.source, edge.target) for edge in machine.edges if without.issuperset((edge.source, edge.target))]
-    passed = reach({state for state, _ in machine.initial} & without, arrows)
-    return not any(state in passed for state, _ in machine.final)
-
-
 def always_first(machine: Machine, variable: int) -> bool:
     """Whether every trend begins with the variable."""
     return all(machine.variables[state] == variable for state, _ in machine.initial)
@@ -68,17 +52,39 @@ def joint_pivot(machine: Machine, pairs: tuple[Pair, ...]) -> int:
     return next(iter(joint_pivots(machine, pairs)), -1)
 
 
+def pivots_of(machine: Machine, pairs: tuple[Pair, ...]) -> tuple[int, ...]:
+    """Returns the pivots that pairwise predicates are about: one that all have in common, or else two.
+
+    Each predicate is about one of the two. Without predicates, or where they are about other variables, there are none.
+    """
+    related = [*map(_variables, pairs)]
+    found = _pivots(machine, related)
+    choices = (*((pivot,) for pivot in found), *combinations(found, 2))
+    return next((chosen for chosen in choices if all(names.intersection(chosen) for names in related)), ())
+
+
 def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int:
     """Returns the pivot that serves a search for trends best; -1: none.
 
     Without a pivot a path is followed to where a predicate fails. For trends of two events that takes less time than a
     pass for every event of the pivot; for longer ones a search without a pivot may visit any number of paths that lead
-    nowhere. Where windows are spans, the pivot is the first event already.
+    nowhere. Where windows are spans, a pass is about the first event already, and about another one only where these
+    are :func:`worth_passes`.
     """
     if len(machine.variables) <= 2 and all(edge.source != edge.target for edge in machine.edges):
         return -1
     pivots = _pivots(machine, [*map(_variables, pairs)])
-    return next((v for v in pivots if windows != SPAN or always_first(machine, v)), -1)
+    return next((v for v in pivots if worth_passes(machine, (v,), windows)), -1)
+
+
+def worth_passes(machine: Machine, pivots: Collection[int], windows: str) -> bool:
+    """Whether passes about each event of pivots, and with a span about each first event, are worth their time.
+
+    About one event they are. About two or three of a trend of a bounded length, they may take longer than to list what
+    predicates leave of such trends.
+    """
+    first = windows == SPAN and not any(always_first(machine, pivot) for pivot in pivots)
+    return len(pivots) + first == 1 or longest_trend(machine) == 0
 
 
 def compared_pivots(machine: Machine) -> list[int]:

@@ -11,7 +11,6 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, StreamingNotSupported, UnsupportedQuery, shown
 from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.operators import Fold, Operator, ReadAgain
-from cetdsl.ir.schema import refuse_clashing_keys, refuse_duplicates
 from cetdsl.ir.sorting import INPUT, KERNEL, RUNS
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.query import ANY
@@ -153,9 +152,14 @@ def _well_named(decision: Decision, columns: tuple[str, ...]) -> Decision:
 
     The events show ``columns``.
     """
-    refuse_duplicates(columns)
-    keys = decision.plan.source.shown_keys
-    refuse_clashing_keys(keys, decision.plan.gives[len(keys) :])
+    decision.plan.source.schema.refuse_duplicates(columns)
+    return _with_keys_apart(decision)
+
+
+def _with_keys_apart(decision: Decision) -> Decision:
+    """Returns a decision, or raises if a key has the name of one of the answer's own columns."""
+    source = decision.plan.source
+    source.schema.refuse_clashing_keys(source.shown_keys, decision.plan.gives[len(source.shown_keys) :])
     return decision
 
 
@@ -226,7 +230,9 @@ def plan_complete(request: complete.Request) -> Decision:
         asked = attrs.evolve(request.complete, resolved=by_bucket(request.complete.resolved))
         request = attrs.evolve(request, complete=asked)
     decision, room = _decide_complete(request), request.complete.exceeded
-    if not isinstance(request, (complete.CountRequest, complete.SurveyRequest)):
+    if isinstance(request, complete.SurveyRequest):
+        decision = _with_keys_apart(decision)
+    elif not isinstance(request, complete.CountRequest):
         decision = _well_named(decision, request.complete.columns)
     decision = _with_unused(decision, _input_of_trends_in_vain(request.complete.resolved))
     if room is None:

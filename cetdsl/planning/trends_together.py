@@ -28,7 +28,7 @@ from cetdsl.ir.operators import (
     Operator,
     Scan,
 )
-from cetdsl.ir.schema import Schema, refuse_clashing_keys, refuse_duplicates
+from cetdsl.ir.schema import Schema
 from cetdsl.ir.slots import ANY_KIND, Fit, Walked
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
@@ -88,7 +88,8 @@ def plan_trends_together(
     ResolutionError
         A key column has the name of one of the answer's own columns.
     """
-    refuse_duplicates(columns)
+    schema = next(iter(queries.values())).schema
+    schema.refuse_duplicates(columns)
     by_joins = algorithm == "joins"
     passes: dict[Hashable, _Pass] = {}
     reasons: dict[str, str] = {}
@@ -119,7 +120,7 @@ def plan_trends_together(
         alone.append(ListedAlone(name, decision.plan, decision.strategy, why, source_of(queries[name]).shown_keys))
     refuse_scattered([*planned, *(one.plan for one in alone)])
     listed = ListTogether(planned, tuple(alone), columns, limit)
-    refuse_clashing_keys(listed.keys, listed.own_names)
+    schema.refuse_clashing_keys(listed.keys, listed.own_names)
     return listed
 
 

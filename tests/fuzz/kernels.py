@@ -66,6 +66,7 @@ class Complete(Streams):
 
 def streams(choose: Random, features: generators.Features) -> tuple[generators.Case, list[dict[str, Any]]]:
     """A query, a stream that fits it, and some that may not."""
+    features = attrs.evolve(features, chains=choose.random() < 0.3)
     case = generators.random_case(choose.getrandbits(40), features)
     more = [generators.random_stream(choose.getrandbits(40)) for _ in range(choose.randint(0, 3))]
     return case, generators.stack([case.rows, *more])

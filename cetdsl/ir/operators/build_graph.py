@@ -76,8 +76,8 @@ class BuildGraph(Unary):
             details.append(_SHADOWS[shadows.kind if self.spec.query.completeness != ALL else ALL])
         elif self.spec.query.completeness == MAXIMAL:
             details.append("without edges that a longer path goes round: the transitive reduction")
-        if self._pivot is not None:
-            each = f"for each {self._pivot}, of the events that may stand beside it"
+        if self._pivots:
+            each = f"for each {' and '.join(self._pivots)}, of the events that may stand beside {self._them}"
             details = [each, *words.of_parts(self.compiled), *details]
         if self._has_firsts:
             details.insert(0, "for each event that a trend may begin with, of the events within the span")
@@ -98,10 +98,14 @@ class BuildGraph(Unary):
         return (words.ALONG_EDGES,)
 
     @property
-    def _pivot(self) -> str | None:
-        """The variable that pairwise predicates compare others with."""
-        pivot = self.spec.query.pivot
-        return None if pivot < 0 else self.compiled.name_of(pivot)
+    def _pivots(self) -> tuple[str, ...]:
+        """The variables that pairwise predicates compare others with."""
+        return tuple(map(self.compiled.name_of, self.spec.query.pivots))
+
+    @property
+    def _them(self) -> str:
+        """The pivots in a word."""
+        return "it" if len(self._pivots) == 1 else "them"
 
     @property
     def _has_firsts(self) -> bool:
@@ -110,10 +114,11 @@ class BuildGraph(Unary):
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         known = words.trends_fact(self.spec.query.completeness)
-        if self._has_firsts:
-            known = (*known, ("graphs", "one per event that a trend may begin with"))
-        elif self._pivot is not None:
-            known = (*known, ("graphs", f"one per event bound to {self._pivot}"))
+        each = ["event that a trend may begin with"] * self._has_firsts
+        if not (each and self.spec.query.pivot_begins):
+            each += [f"event bound to {name}" for name in self._pivots]
+        if each:
+            known = (*known, ("graphs", f"one per {' and '.join(each)}"))
         asked = self.extraction
         if not known or asked is None:
             return known

@@ -50,10 +50,11 @@ def propagation_costs(sides: Sequence[Operator]) -> tuple[str, ...]:
     worst = max((_worst_index(side.compiled) for side in sides), default=0)
     costs = [f"{_GROWTH[worst]} in the events of {unit}"]
     for side in sides:
-        if side.spec.query.pivot >= 0 and unit != "a span":
-            costs.append(f"one pass per event bound to {side.compiled.name_of(side.spec.query.pivot)}")
-    if unit == "a span":
-        costs.append("one pass per event that can begin a trend")
+        query = side.spec.query
+        each = ["event that can begin a trend"] if unit == "a span" else []
+        if not (each and query.pivot_begins):
+            each += [f"event bound to {side.compiled.name_of(pivot)}" for pivot in query.pivots]
+        costs += [f"one pass per {' and '.join(each)}"] if each else []
     for side in sides:
         costs += [words.cost_of_list(side.source, side.compiled, column) for column in side.compiled.lists]
     return tuple(dict.fromkeys(costs))

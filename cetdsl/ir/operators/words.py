@@ -226,8 +226,8 @@ def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison], gu
 
 
 def of_parts(compiled: Compiled) -> tuple[str, ...]:
-    """Describes the parts of the variable that has some."""
-    return () if compiled.parts is None else (compiled.parts.words,)
+    """Describes the parts of the variables that have some."""
+    return tuple(one.words for one in compiled.parts)
 
 
 def of_accumulator(compiled: Compiled, accumulator: Accumulator, values: tuple[Expr, ...]) -> str:

@@ -70,6 +70,16 @@ def only_trends(accumulators: int, kind: Any) -> NDArray[Any]:
     return one
 
 
+def _unit_weights(accumulators: int, count: int, kind: Any) -> NDArray[Any]:
+    """Returns the weights of ``count`` events that add 1 to each accumulator but the first, of which no weight is read.
+
+    Memory that is only said to be zero is none until something is written to it.
+    """
+    weights = np.zeros((accumulators, count), dtype=kind)
+    weights[1:] = 1
+    return weights
+
+
 def additive_values(
     spec: KernelSpec,
     columns: list[ValueColumn],
@@ -94,7 +104,7 @@ def additive_values(
     additive = additive_accumulators(spec)
     whole = whole_accumulators(spec, columns)
     signed = [k for k in whole if additive[k].update.may_cancel]
-    weights = np.ones((len(additive) + len(signed), count))
+    weights = _unit_weights(len(additive) + len(signed), count, np.float64)
     for k, accumulator in enumerate(additive):
         if accumulator.column >= 0:
             weights[k] = columns[accumulator.column].weights(accumulator.update, k in whole)
@@ -114,7 +124,7 @@ def additive_values(
     def residues(rows: Ints, primes: Residues) -> Residues:
         found = []
         for prime in primes:
-            weights = np.ones((len(whole), count), dtype=np.uint64)
+            weights = _unit_weights(len(whole), count, np.uint64)
             for position, k in enumerate(whole):
                 if additive[k].column >= 0:
                     weights[position] = columns[additive[k].column].residues(additive[k].update, int(prime))

@@ -117,6 +117,33 @@ class _Laid(NamedTuple):
     bucket: Ints
 
 
+class _Ordered(NamedTuple):
+    """The places in a tree of the events that may cross the middle by an edge.
+
+    They are laid out where the halves are joined: then the trees are gone, and all together would take more memory.
+
+    Attributes
+    ----------
+    mask, bucket : int64 arrays, shape (n,), bucket also (0,)
+        As in :class:`~cetdsl.kernels.vocabulary.Events`, and the number of what must be equal, if anything must be.
+    code : int64 array
+        What is compared of each event of the chunk; of the half's events, from ``start`` on in steps of 1 or -1.
+    start, step, variable : int
+        ``variable`` is the one that such events are bound to.
+    base, position : int32 arrays, shape (n,)
+        As in :class:`~cetdsl.kernels.machine.program.Tables`.
+    """
+
+    mask: Ints
+    bucket: Ints
+    code: Ints
+    start: int
+    step: int
+    variable: int
+    base: Places
+    position: Places
+
+
 class _Members(NamedTuple):
     """The events that may cross the middle by an edge: the number of what must be equal, -1: none; in their order."""
 
@@ -124,19 +151,22 @@ class _Members(NamedTuple):
 
 
 class _Half:
-    """One half: its events in the order in which values are carried along, and where each stands in each index.
+    """One half: its part of a chunk's events as values are carried along them, and where each stands in each index.
 
     Equalities are ``numbered`` alike in both halves.
     """
 
     def __init__(
-        self, machine: Machine, layout: Layout, events: Events, numbered: dict[_Comparisons, _Numbered], part: slice
+        self, machine: Machine, layout: Layout, chunk: Events, numbered: dict[_Comparisons, _Numbered], part: slice
     ) -> None:
-        self.events, self._program, self._edges, self._part = events, layout.program, machine.edges, part
-        self._tables = build_tables(layout, events, lambda equalities, _: numbered[tuple(equalities)])
+        self.events, self._program, self._edges = _stretch(chunk, part), layout.program, machine.edges
+        self._codes, self._part = chunk.codes, part
+        self._tables = build_tables(layout, self.events, lambda equalities, _: numbered[tuple(equalities)])
         self.crossing = [self._crossing(edge, layout, numbered) for edge in machine.edges]
 
-    def _crossing(self, edge: Edge, layout: Layout, numbered: dict[_Comparisons, _Numbered]) -> _Laid | _Members | None:
+    def _crossing(
+        self, edge: Edge, layout: Layout, numbered: dict[_Comparisons, _Numbered]
+    ) -> _Ordered | _Members | None:
         """Returns the events that may cross the middle by an edge; None where all of its source's events may."""
         kind, equal = index_of(edge), _equalities(edge)
         if kind == TOTAL:
@@ -147,15 +177,18 @@ class _Half:
             return _Members(bucket[(mask >> variable) & 1 == 1])
         number = layout.trees.index(edge.comparisons)
         base, position = self._tables.update_base[number], self._tables.update_position[number]
-        code = np.ascontiguousarray(self.events.codes[_order(edge).earlier])
-        return _lay_out(mask, variable, base, position, code, bucket)
+        code, start, step = self._codes[_order(edge).earlier], self._part.start, self._part.step or 1
+        return _Ordered(mask, bucket, code, start, step, int(variable), base, position)
 
     def carry(self, wanted: Pass, out: NDArray[Any]) -> list[NDArray[Any]]:
         """Adds the trends within this half to ``out``, and returns the values of what may cross the middle.
 
-        For each edge these are a row of all events together, or one for each event of ``crossing``.
+        For each edge these are a row of all events together, or one for each event of ``crossing``, by their time.
         """
         accumulators, zero, one, prime = wanted
+        # Of the first accumulator no weight is read, and so none is copied.
+        weights = np.zeros((len(one), len(self.events.time)), dtype=accumulators.weights.dtype)
+        weights[1:] = accumulators.weights[1:, self._part]
         kept = {edge.source for edge, crossing in zip(self._edges, self.crossing) if crossing is not None}
         sizes = [_count(self.events.mask, v) if q in kept else 0 for q, v in enumerate(self._program.variable)]
         begin, width = starts(sizes), len(one)
@@ -170,8 +203,8 @@ class _Half:
             # Indexes answer all edges, so nothing looks at the values themselves.
             self.events._replace(codes=np.zeros((0, 0), dtype=np.int64), valid=np.zeros((0, 0), dtype=np.bool_)),
             NO_CONDITIONS,
-            accumulators._replace(weights=np.ascontiguousarray(accumulators.weights[:, self._part])),
-            Subslices(whole, np.array([len(self.events.time)]), none, whole, whole),
+            accumulators._replace(weights=weights),
+            Subslices(whole, np.array([len(self.events.time)]), none, whole, whole, none),
             zero,
             one,
             prime,
@@ -184,10 +217,7 @@ class _Half:
         values = list[NDArray[Any]]()
         for edge, crossing in zip(self._edges, self.crossing):
             of_state = ending.value[begin[edge.source] : begin[edge.source + 1]]
-            if crossing is None:
-                values.append(ending.total[edge.source : edge.source + 1])
-            else:
-                values.append(of_state if isinstance(crossing, _Members) else _rows(of_state, crossing.row))
+            values.append(ending.total[edge.source : edge.source + 1] if crossing is None else of_state)
         return values
 
 
@@ -214,8 +244,7 @@ class HalvedSlice:
             },
         )
         first, second = (
-            partial(_Half, machine.machines[n], machine.layouts[n], _stretch(events, parts[n]), of_halves[n], parts[n])
-            for n in (0, 1)
+            partial(_Half, machine.machines[n], machine.layouts[n], events, of_halves[n], parts[n]) for n in (0, 1)
         )
         self._halves = _both(first, second)
 
@@ -229,12 +258,11 @@ class HalvedSlice:
         _gather_rows(within[:, 0], out, prime)
         for number, edge in enumerate(self._edges):
             before, after = first.crossing[number], second.crossing[number]
-            if isinstance(before, _Laid) and isinstance(after, _Laid):
+            if isinstance(before, _Ordered) and isinstance(after, _Ordered):
                 op, count = _order(edge).op, self.buckets.get(_equalities(edge), 1)
                 falling, inclusive = op not in RISING, op in ("<=", ">=")
-                _join_ordered(
-                    before, after, count, falling, inclusive, ahead[number], behind[number], how, wanted.zero, out
-                )
+                laid = _both(partial(_lay_out, before), partial(_lay_out, after))
+                _join_ordered(*laid, count, falling, inclusive, ahead[number], behind[number], how, wanted.zero, out)
             elif isinstance(before, _Members) and isinstance(after, _Members):
                 count = self.buckets[_equalities(edge)]
                 _join_equal(before.bucket, after.bucket, count, ahead[number], behind[number], how, wanted.zero, out)
@@ -379,9 +407,9 @@ def _join_ordered(
             if value > wanted or (value == wanted and not inclusive):
                 break
             for k in range(len(total)):
-                total[k] = gather(total[k], ahead[at, k], how.prime)
+                total[k] = gather(total[k], ahead[first.row[at], k], how.prime)
             at += 1
-        _join(total, behind[n], how, out)
+        _join(total, behind[second.row[n]], how, out)
 
 
 @jit
@@ -390,16 +418,6 @@ def _gather_rows(found: NDArray[Any], out: NDArray[Any], prime: Any) -> None:
     for row in range(found.shape[0]):
         for k in range(len(out)):
             out[k] = gather(out[k], found[row, k], prime)
-
-
-@jit
-def _rows(values: NDArray[Any], row: Places) -> NDArray[Any]:
-    """Returns some rows; to take them by NumPy would take several times as long where they are short."""
-    found = np.empty((len(row), values.shape[1]), dtype=values.dtype)
-    for n in range(len(row)):
-        for k in range(values.shape[1]):
-            found[n, k] = values[row[n], k]
-    return found
 
 
 @jit
@@ -412,24 +430,28 @@ def _count(mask: Ints, variable: int) -> int:
 
 
 @jit
-def _lay_out(mask: Ints, variable: int, base: Places, position: Places, codes: Ints, buckets: Ints) -> _Laid:
-    """Puts the events that a variable may be bound to in the order of their places in a tree."""
-    event, number = np.full(len(mask), -1, dtype=np.int32), np.empty(len(mask), dtype=np.int32)
+def _lay_out(events: _Ordered) -> _Laid:
+    """Puts events in the order of their places in a tree; those without a place are left out."""
+    events = borrowed(events)
+    mask, variable, base, position = events.mask, events.variable, events.base, events.position
+    row, number = np.full(len(mask), -1, dtype=np.int32), np.empty(len(mask), dtype=np.int32)
     members = 0
     for i in range(len(mask)):
         if (mask[i] >> variable) & 1:
             if position[i] > 0:
-                event[base[i] + position[i] - 1] = i
+                row[base[i] + position[i] - 1] = i
             number[i] = members
             members += 1
-    row, code = np.empty(members, dtype=np.int32), np.empty(members, dtype=np.int64)
-    bucket = np.empty(members if len(buckets) else 0, dtype=np.int64)
+    code = np.empty(members, dtype=np.int64)
+    bucket = np.empty(members if len(events.bucket) else 0, dtype=np.int64)
     size = 0
-    for own in event:
+    for place in range(len(row)):
+        own = row[place]
         if own >= 0:
+            # ``row`` has events from ``place`` on, and before ``size`` the rows of those that come first.
             row[size] = number[own]
-            code[size] = codes[own]
-            if len(buckets):
-                bucket[size] = buckets[own]
+            code[size] = events.code[events.start + events.step * own]
+            if len(bucket):
+                bucket[size] = events.bucket[own]
             size += 1
-    return _Laid(row[:size], code[:size], bucket[: size if len(buckets) else 0])
+    return _Laid(row[:size], code[:size], bucket[: size if len(bucket) else 0])

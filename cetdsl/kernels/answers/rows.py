@@ -9,7 +9,7 @@ from cetdsl.ir.windowing import has_windows
 from cetdsl.kernels.answers.tables import AccumulatorTable, encode_partial, finish
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import Chunk, window_column
-from cetdsl.kernels.wire.columns import from_numpy
+from cetdsl.kernels.wire.columns import from_numpy, python_value
 
 
 def group_columns(spec: KernelSpec, chunk: Chunk, segment: Ints) -> list[pa.Array]:
@@ -39,9 +39,9 @@ class RowNames:
     def __call__(self, row: int) -> str:
         parts = []
         if self.groups:
-            parts.append(f"group {tuple(column[row].as_py() for column in self.groups)!r}")
+            parts.append(f"group {tuple(python_value(column, row) for column in self.groups)!r}")
         if has_windows(self.spec.query.windowing):
-            window = window_column(self.spec, self.start[row : row + 1])[0].as_py()
-            parts.append(f"the window from {window['start']} to {window['end']}")
+            start, end = window_column(self.spec, self.start[row : row + 1]).flatten()
+            parts.append(f"the window from {python_value(start, 0)} to {python_value(end, 0)}")
         row_name = ", ".join(parts) or "the whole input"
         return f"{row_name}, of the query {self.query!r}" if self.query else row_name

@@ -22,7 +22,7 @@ from cetdsl.ir.layout import KEY, NAMES, NUMBERS, TREND, WINDOW
 from cetdsl.ir.stages import ContainmentSpec
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Bools, Ints, Places
-from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_numpy, integers, to_numpy
+from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_numpy, integers, python_value, to_numpy
 
 Words = NDArray[np.uint64]
 
@@ -130,11 +130,12 @@ class _Sieve:
 
 
 def _too_large(spec: ContainmentSpec, keys: list[pa.Array], sieve: _Sieve) -> GroupTooLarge:
-    values = [column[-1].as_py() for column in keys]
     count = spec.layout.keys
-    where = f"group {tuple(values[:count])!r}" if count else "the whole input"
+    values = tuple(python_value(column, len(column) - 1) for column in keys[:count])
+    where = f"group {values!r}" if count else "the whole input"
     if spec.layout.has(WINDOW):
-        where += f", the window from {values[-1]['start']} to {values[-1]['end']},"
+        start, end = (python_value(bound, len(bound) - 1) for bound in keys[-1].flatten())
+        where += f", the window from {start} to {end},"
     return GroupTooLarge(
         f"{where} has more complete trends than there is memory for: the first {sieve.counters[_TRENDS]} take "
         f"{sieve.bytes_kept} bytes, and {spec.memory} are allowed",

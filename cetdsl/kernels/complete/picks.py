@@ -25,9 +25,16 @@ from cetdsl.kernels.enumerate.batches import join_blocks, take_trends
 from cetdsl.kernels.enumerate.trends import TrendRows
 from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
-from cetdsl.kernels.vocabulary import Block, Bools, Ints
+from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
-from cetdsl.kernels.wire.columns import from_numpy, from_unscaled, ordered_bits, unscaled_integers, validity
+from cetdsl.kernels.wire.columns import (
+    from_numpy,
+    from_unscaled,
+    ordered_bits,
+    python_value,
+    unscaled_integers,
+    validity,
+)
 
 Numbers = NDArray[Any]
 _FEWER_DIGITS = "cast the column to a decimal of fewer digits, or to double"
@@ -101,23 +108,30 @@ def _one_per_window(chunk: Chunk) -> Chunk:
 def _salts(spec: KernelSpec, chunk: Chunk, part: Part) -> Ints:
     """Returns a number for each window and pivot, which depends on these and the key alone, not on the task."""
     slices, windows = chunk.slices, part.slices
+    pivots = [part.asked.pivot, part.asked.outer][: len(spec.query.pivots)]
     if spec.query.windowing.kind == SPAN:
-        # Where the slice begins depends on the task; how many of the key's events have the pivot's time does not.
-        time, segment = chunk.events.time, slices.segment[windows]
-        low = chunk.events.segment_start[segment]
-        first = [np.searchsorted(time[a:b], time[b]) for a, b in zip(low.tolist(), part.pivot.tolist(), strict=True)]
-        start, place = time[part.pivot], part.pivot - low - np.array(first, dtype=np.int64)
+        # Where the slice begins depends on the task; which of the key's events of its time an event is does not.
+        place = np.arange(len(chunk.events.time)) - _first_of_its_time(chunk.events)
+        events = [part.asked.since, *pivots]
+        where = [column[event] for event in events for column in (chunk.events.time, place)]
     else:
-        start, place = slices.start[windows], np.where(part.pivot < 0, -1, part.pivot - slices.low[windows])
+        where = [slices.start[windows], *(pivot - slices.low[windows] for pivot in pivots)]
     keys = [chunk.column(name) for name in spec.layout.all_of(KEY)]
     rows = chunk.events.segment_start[slices.segment[windows]].tolist()
     salts = np.empty(len(windows), dtype=np.int64)
-    where = start.tolist(), place.tolist(), part.begin.tolist()
-    for n, (row, begun, pivot, begin) in enumerate(zip(rows, *where, strict=True)):
-        told = repr((*(key[row].as_py() for key in keys), begun, pivot, *([begin] if begin >= 0 else [])))
+    for n, (row, begin, *own) in enumerate(zip(rows, part.asked.begin.tolist(), *map(np.ndarray.tolist, where))):
+        told = repr((*(python_value(key, row) for key in keys), *own, *([begin] if begin >= 0 else [])))
         digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()
         salts[n] = int.from_bytes(digest, "little", signed=True)
     return salts
+
+
+def _first_of_its_time(events: Events) -> Ints:
+    """Returns for each event the first one of the same key and time."""
+    begins = np.zeros(len(events.time), dtype=np.bool_)
+    begins[events.segment_start[:-1]] = True
+    begins[1:] |= events.time[1:] != events.time[:-1]
+    return np.maximum.accumulate(np.where(begins, np.arange(len(begins)), 0))
 
 
 def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:

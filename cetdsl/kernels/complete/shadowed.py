@@ -15,15 +15,16 @@ from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.shadows import FOLLOWED, STATES
 from cetdsl.ir.windowing import SLIDING, SPAN
+from cetdsl.kernels.complete.grounds import Asked, Ground
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.follow import Facts, Led, find_detours, follow, no_detours
-from cetdsl.kernels.graph.pivots import beside_pivots
+from cetdsl.kernels.graph.pivots import copy_slices
 from cetdsl.kernels.graph.reachability import Standing
 from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.graph.standing import (
-    NO_DEADLINE,
+    NO_DEADLINES,
     Beside,
     Copies,
     Surroundings,
@@ -31,8 +32,7 @@ from cetdsl.kernels.graph.standing import (
     find_deadlines,
     find_standing,
 )
-from cetdsl.kernels.machine.conditions import pivot_demands
-from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints
+from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints, Places
 from cetdsl.kernels.wire.windows import span_subslices
 
 #: A deadline that no event is behind.
@@ -42,7 +42,8 @@ _LAST_TIME = np.iinfo(np.int64).max
 class ShadowedPart(NamedTuple):
     """Some slices with copies of their events: their standing, and the machine's graph where it decides alone.
 
-    ``number`` is the chunk's number of each copy, and ``low`` and ``high`` are the copies of each slice.
+    ``number`` is the chunk's number of each copy and ``place`` that of its ground, and ``low`` and ``high`` are the
+    copies of each slice.
     """
 
     attributes: AttributeGraph | None
@@ -51,6 +52,7 @@ class ShadowedPart(NamedTuple):
     number: Ints
     low: Ints
     high: Ints
+    place: Ints
 
 
 class ShadowedGraphs:
@@ -67,49 +69,50 @@ class ShadowedGraphs:
         length = {SPAN: windowing.length + 1, SLIDING: windowing.length}.get(windowing.kind, 0)
         self._base = GraphBuilder(self._base_machine, length)
         self._builder = GraphBuilder(machine, length)
-        self._demands = pivot_demands(query)
         self._led = _led(query)
 
-    def around(self, events: Events, before: Ints, until: Ints) -> Surroundings:
-        """Returns the surroundings of a chunk; the events have code columns for guards."""
-        deadline = NO_DEADLINE
-        if self.query.windowing.kind == SPAN:
-            deadline = find_deadlines(self._base, events, self.query.windowing.length)
-        return Surroundings(events, before, until, deadline)
+    def with_deadlines(self, ground: Ground) -> Ground:
+        """Returns the ground with the deadlines of a span."""
+        return ground._replace(deadline=find_deadlines(self._base, ground.events, self.query.windowing.length))
 
-    def firsts(
-        self, events: Events, low: Ints, high: Ints, bounds: tuple[Ints, Ints]
-    ) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Returns a subslice per event with which a trend may begin and variable that it is bound to there.
+    def firsts(self, ground: Ground, asked: Asked, bounds: tuple[Ints, Ints], horizon: Places) -> Asked:
+        """Returns the slices of a span: one per event that a trend may begin with and variable that it is bound to.
 
-        These are its events ``low:high``, the event, the slice, and the variable.
+        ``bounds`` are the times from which and before which a trend of each slice may begin. Of each event of the
+        chunk, ``horizon`` is the first one that is more than a span later.
         """
-        found = [np.zeros((5, 0), dtype=np.int64)]
+        events, length = ground.events, self.query.windowing.length
+        found = [np.zeros((4, 0), dtype=np.int64)]
         for variable in sorted({self.query.machine.variables[state] for state, _ in self.query.machine.initial}):
-            length, wanted = self.query.windowing.length, 1 << variable
-            own = span_subslices(low, high, events.mask, events.time, wanted, length, *bounds)
-            found.append(np.stack([*own, np.full(len(own[0]), variable, dtype=np.int64)]))
+            given = asked.low, asked.high, events.mask, events.time, 1 << variable, length
+            low, high, _, row = span_subslices(*given, *bounds)
+            found.append(np.stack([low, high, row, np.full_like(low, variable)]))
         columns = np.concatenate(found, axis=1)
-        first, last, event, row, variables = columns[:, np.lexsort((columns[2], columns[3]))]
-        return first, last, event, row, variables
+        low, high, row, begin = columns[:, np.lexsort((columns[0], columns[2]))]
+        since = ground.number[low]
+        until = horizon[since].astype(np.int64)
+        return asked.rows(row)._replace(low=low, high=high, since=since, until=until, begin=begin)
 
-    def part(self, around: Surroundings, low: Ints, high: Ints, pivot: Ints, begin: Ints) -> ShadowedPart:
+    def part(self, around: Surroundings, ground: Ground, asked: Asked) -> ShadowedPart:
         """Copies the events of some slices, and finds the facts that decide their trends."""
-        query = self.query
-        about = pivot if query.pivot >= 0 else np.full_like(low, -1)
-        own, number = beside_pivots(around.events, query.pivot, self._demands, low, high, about)
+        own, place = copy_slices(ground.events, asked.low, asked.high)
         start = own.segment_start
-        owner = np.repeat(np.arange(len(low)), np.diff(start))
-        copies = Copies(own, number, owner, low, high, pivot, begin)
-        standing = find_standing(query, self._base, around, copies)
+        owner, number = np.repeat(np.arange(len(asked.low)), np.diff(start)), ground.number[place]
+        deadline = ground.deadline[asked.low] if self.query.windowing.kind == SPAN else NO_DEADLINES
+        copies = Copies(own, number, owner, asked.since, asked.until, asked.begin, deadline)
+        standing = find_standing(self.query, self._base, around, copies)
         attributes = self._builder.build(own, standing[0]) if self.shadows.kind == STATES else None
-        return ShadowedPart(attributes, standing, copies, number, start[:-1], start[1:])
+        return ShadowedPart(attributes, standing, copies, number, start[:-1], start[1:], place)
 
-    def edges(self, around: Surroundings, part: ShadowedPart, most: int) -> Graph | None:
+    def edges(self, ground: Ground, asked: Asked, part: ShadowedPart, most: int) -> Graph | None:
         """Returns the graph of a part with its edges listed; None if there are more than ``most``."""
         if part.attributes is not None:
             return list_edges(part.attributes, most)
-        events, number = self._followed_events(around, part.copies)
+        first, last = int(asked.low.min()), int(asked.high.max())
+        if self.shadows.origins:
+            # Longer trends begin up to a span before.
+            first = _since(ground.events, first, self.query.windowing.length)
+        events, number = cut_events(ground.events, first, last), part.place - first
         attributes, followed = self._base.build(events), self.shadows.kind == FOLLOWED
         base = list_edges(attributes, most) if followed else reduce_edges(attributes, self._base_machine, most)
         if base is None:
@@ -118,10 +121,10 @@ class ShadowedGraphs:
         variable = np.array(self.shadows.base.variables, dtype=np.int64)
         detours = find_detours(base, variable, len(events.time)) if followed else no_detours()
         start = part.copies.events.segment_start
-        facts = self._facts(around, part)
+        facts = self._facts(part)
         return follow(base, detours, self._led, start, number, own.begins, own.ends, facts, len(events.time), most)
 
-    def _facts(self, around: Surroundings, part: ShadowedPart) -> Facts:
+    def _facts(self, part: ShadowedPart) -> Facts:
         """Returns the facts about the copies of a part that shadows are followed by."""
         _, base, beside = part.standing
         copies, origins = part.copies, self.shadows.origins
@@ -129,26 +132,13 @@ class ShadowedGraphs:
         precedes, follows = _as_bits(beside.precedes)[:, None], _as_bits(beside.after != NEVER)[:, None]
         deadline = np.full((slices, 1), _LAST_TIME)
         for origin in origins:
-            until = around.deadline[copies.pivot, origin]
-            begun = (copies.number == copies.pivot[copies.owner]) & (time <= until[copies.owner])
+            until = copies.deadline[:, origin]
+            begun = (copies.number == copies.low[copies.owner]) & (time <= until[copies.owner])
             later = _as_bits(ends_by(beside.after, time, until[copies.owner][:, None]))
             precedes = np.column_stack([precedes, begun.astype(np.int64) << origin])
             follows = np.column_stack([follows, later])
             deadline = np.column_stack([deadline, until])
         return Facts(precedes, follows, _as_bits(base.ends), time, deadline)
-
-    def _followed_events(self, around: Surroundings, copies: Copies) -> tuple[Events, Ints]:
-        """Returns the events whose edges are followed, and the number of each copy among them.
-
-        What lies between two events is the same in all slices, unless a pivot demands something of it.
-        """
-        if self.query.pairs:
-            return copies.events, np.arange(len(copies.number))
-        first, last = int(copies.low.min()), int(copies.high.max())
-        if self.shadows.origins:
-            # Longer trends begin up to a span before.
-            first = _since(around.events, first, self.query.windowing.length)
-        return cut_events(around.events, first, last), copies.number - first
 
 
 def _since(events: Events, event: int, span: int) -> int:

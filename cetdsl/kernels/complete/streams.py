@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import attrs
@@ -28,6 +27,7 @@ from cetdsl.kernels.answers.rows import RowNames, answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable
 from cetdsl.kernels.complete.extract import Survey, extract, survey
 from cetdsl.kernels.complete.graphlets import STEP_BYTES
+from cetdsl.kernels.complete.grounds import Asked, Ground, Grounds
 from cetdsl.kernels.complete.jobs import Settings
 from cetdsl.kernels.complete.shadowed import ShadowedGraphs, ShadowedPart, cut_events
 from cetdsl.kernels.enumerate.guards import GuardedMachine
@@ -37,16 +37,15 @@ from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.census import Census, census
 from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.graph.edges import list_edges
-from cetdsl.kernels.graph.pivots import beside_pivots
+from cetdsl.kernels.graph.reachability import find_horizon
 from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.graph.standing import Surroundings
-from cetdsl.kernels.machine.conditions import pivot_demands
+from cetdsl.kernels.machine.conditions import span_of
 from cetdsl.kernels.numbers.mixing import mixed
 from cetdsl.kernels.numbers.scaled import sum_scaled
 from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column
 from cetdsl.kernels.wire.columns import from_numpy, integers
-from cetdsl.kernels.wire.windows import pivot_subslices
 
 #: No number of more bits is a DECIMAL(38, 0).
 _DECIMAL_BITS = 128
@@ -54,8 +53,6 @@ _DECIMAL_BITS = 128
 DIVIDED_EVENTS = 16
 #: The only share of slices that are listed whole.
 WHOLE_SLICES = (0, 1)
-#: Events beside pivots, each counted once per pivot, that are copied at a time.
-MOST_COPIES = 2**20
 #: Edges of one graph at most: half a gigabyte, and as much again while a transitive reduction is made.
 MOST_EDGES = 2**27
 #: An edge along which shadows are followed takes the memory of so many others.
@@ -65,30 +62,35 @@ SHADOWED_EDGE = 4
 class Part(NamedTuple):
     """Some slices of a chunk, and the graph of their events; ``edges`` is None if none were requested.
 
-    ``number`` is the chunk's number of each event, ``slices`` are the chunk's numbers of the slices, and ``low`` and
-    ``high`` are their events in the graph. Where pairwise predicates relate all events of a trend to one, its
-    ``pivot``, a slice is there once for each event of the pivot, and has the trends about this one; -1: none. With a
-    span it is there once for each event that a trend may begin with, its pivot, and variable ``begin`` that it may be
-    bound to; -1: any. Where edges alone tell the trends, there are no ``attributes``.
+    ``number`` is the chunk's number of each event, and ``asked`` are the slices, whose ``low:high`` are events of the
+    graph here. A slice is there once for each event of a pivot, and with a span once for each event that a trend may
+    begin with, and variable that it may be bound to. Where edges alone tell the trends, there are no ``attributes``.
     """
 
     attributes: AttributeGraph | None
     edges: Graph | None
     number: Ints
-    slices: Ints
-    low: Ints
-    high: Ints
-    pivot: Ints
-    begin: Ints
+    asked: Asked
 
     def alone(self) -> Iterator[Part]:
         """Yields the graph with each of its slices alone."""
         for n in range(len(self.slices)):
-            own = slice(n, n + 1)
-            slices, begin = self.slices[own], self.begin[own]
-            yield self._replace(
-                slices=slices, low=self.low[own], high=self.high[own], pivot=self.pivot[own], begin=begin
-            )
+            yield self._replace(asked=self.asked.rows(slice(n, n + 1)))
+
+    @property
+    def slices(self) -> Ints:
+        """The chunk's number of each slice."""
+        return self.asked.slices
+
+    @property
+    def low(self) -> Ints:
+        """The first event of each slice in the graph."""
+        return self.asked.low
+
+    @property
+    def high(self) -> Ints:
+        """The event behind the last one of each slice in the graph."""
+        return self.asked.high
 
     @property
     def bytes_held(self) -> int:
@@ -120,23 +122,6 @@ def _owner(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-class Asked(NamedTuple):
-    """Slices that a graph is to be built of: numbers, events ``low:high``, pivots (-1: none), and what begins a trend.
-
-    The last is the variable that the pivot is bound to where it must be the first event; -1 elsewhere.
-    """
-
-    slices: Ints
-    low: Ints
-    high: Ints
-    pivot: Ints
-    begin: Ints
-
-    def rows(self, chosen: slice | Ints) -> Asked:
-        """Returns the chosen rows."""
-        return Asked(*(column[chosen] for column in self))
-
-
 class Graphs:
     """Builds the graphs of a query, chunk after chunk of sorted events.
 
@@ -150,7 +135,7 @@ class Graphs:
         # What shadows tell has become where paths begin and end.
         self.complete = spec.query.completeness != ALL and spec.query.shadows is None
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)
-        self._guarded, self._demands = GuardedMachine(spec), pivot_demands(spec.query)
+        self._guarded, self._grounds = GuardedMachine(spec), Grounds(spec.query)
         windowing = spec.query.windowing
         self.builder = GraphBuilder(self._guarded.machine, windowing.length if windowing.kind == SLIDING else 0)
         self._shadowed = ShadowedGraphs(spec, self._guarded.machine) if spec.query.shadows else None
@@ -165,68 +150,62 @@ class Graphs:
         numbers = np.arange(len(chunk.slices.low)) if slices is None else slices
         if len(numbers) == 0:
             return
-        events, before, until = self._guarded.with_guards(chunk.events)
-        around = self._shadowed.around(events, before, until) if self._shadowed else None
-        waiting = self._asked(chunk, numbers, turn)[::-1]
-        while waiting:
-            asked = waiting.pop()
-            part, told = self._part(events, around, asked)
-            if listed:
-                part = part._replace(edges=self._edges(part, around, told))
-                if len(asked.slices) > 1 and (part.edges is None or self._is_large(part)):
-                    # Windows overlap the fewer others, the further they are apart.
-                    half = len(asked.slices) // 2
-                    waiting += [asked.rows(slice(half, None)), asked.rows(slice(half))]
-                    continue
-                if part.edges is None:
-                    raise _too_many_edges(self.spec, chunk, part)
-            yield part
+        around = Surroundings(*self._guarded.with_guards(chunk.events))
+        for ground, whole in self._lots(chunk, around.events, numbers, turn):
+            waiting = [whole]
+            while waiting:
+                asked = waiting.pop()
+                part, told = self._part(around, ground, asked)
+                if listed:
+                    part = part._replace(edges=self._edges(part, ground, asked, told))
+                    if len(asked.slices) > 1 and (part.edges is None or self._is_large(part)):
+                        # Windows overlap the fewer others, the further they are apart.
+                        half = len(asked.slices) // 2
+                        waiting += [asked.rows(slice(half, None)), asked.rows(slice(half))]
+                        continue
+                    if part.edges is None:
+                        raise _too_many_edges(self.spec, chunk, part)
+                yield part
 
     def _is_large(self, part: Part) -> bool:
         """Whether a graph takes more than half of the memory."""
         return self._memory is not None and 2 * part.bytes_held > self._memory
 
-    def _asked(self, chunk: Chunk, numbers: Ints, turn: tuple[int, int]) -> list[Asked]:
-        """Returns the slices that a graph is to be built of, in lots that fit memory."""
-        low, high = chunk.slices.low[numbers], chunk.slices.high[numbers]
-        nothing = np.full_like(numbers, -1)
-        pivot = self.spec.query.pivot
-        if self._shadowed is not None and self.spec.query.windowing.kind == SPAN:
-            bounds = chunk.bounds[0][numbers], chunk.bounds[1][numbers]
-            low, high, events, row, begin = self._shadowed.firsts(chunk.events, low, high, bounds)
-            share, shares = turn
-            mine = np.flatnonzero(mixed(chunk.events.time[events].astype(np.uint64)) % np.uint64(shares) == share)
-            whole = Asked(numbers[row], low, high, events, begin).rows(mine)
-        elif pivot >= 0:
-            low, high, events, row = pivot_subslices(low, high, chunk.events.mask, 1 << pivot, False)
-            whole = Asked(numbers[row], low, high, events, np.full_like(row, -1))
-        elif self._shadowed is not None:
-            whole = Asked(numbers, low, high, nothing, nothing)
-        else:
-            return [Asked(numbers, low, high, nothing, nothing)]
-        size = np.cumsum(whole.high - whole.low)
-        cuts = np.unique(np.searchsorted(size, np.arange(MOST_COPIES, size[-1:].max(initial=0), MOST_COPIES)) + 1)
-        bounds_of_lots = [0, *cuts[cuts < len(size)].tolist(), len(size)]
-        return [whole.rows(slice(begin, end)) for begin, end in pairwise(bounds_of_lots) if begin < end]
+    def _lots(
+        self, chunk: Chunk, events: Events, numbers: Ints, turn: tuple[int, int]
+    ) -> Iterator[tuple[Ground, Asked]]:
+        """Yields slices that a graph is to be built of, in lots that fit memory, and the ground of their events.
 
-    def _part(self, events: Events, around: Surroundings | None, asked: Asked) -> tuple[Part, ShadowedPart | None]:
+        ``events`` are those of the chunk, with code columns for guards.
+        """
+        shadowed, spanning = self._shadowed, self.spec.query.windowing.kind == SPAN
+        horizon = find_horizon(events.segment_start, events.time, span_of(self.spec.query) + 1)
+        for ground, asked in self._grounds.of(events, numbers, chunk.slices.low[numbers], chunk.slices.high[numbers]):
+            if shadowed is None:
+                yield ground, asked
+                continue
+            if spanning:
+                bounds = chunk.bounds[0][asked.slices], chunk.bounds[1][asked.slices]
+                ground = shadowed.with_deadlines(ground)
+                asked = shadowed.firsts(ground, asked, bounds, horizon)
+                share, shares = turn
+                mixed_times = mixed(events.time[asked.since].astype(np.uint64))
+                asked = asked.rows(np.flatnonzero(mixed_times % np.uint64(shares) == share))
+            for some in asked.lots():
+                yield ground, some
+
+    def _part(self, around: Surroundings, ground: Ground, asked: Asked) -> tuple[Part, ShadowedPart | None]:
         """Builds the graph of some slices; where shadows decide the trends, also returns the facts about them."""
-        numbers, low, high, pivot, begin = asked
-        if self._shadowed is not None and around is not None:
-            told = self._shadowed.part(around, low, high, pivot, begin)
-            return Part(told.attributes, None, told.number, numbers, told.low, told.high, pivot, begin), told
-        if self.spec.query.pivot >= 0:
-            own, number = beside_pivots(events, self.spec.query.pivot, self._demands, low, high, pivot)
-            low, high = own.segment_start[:-1], own.segment_start[1:]
-        else:
-            first, last = int(low.min()), int(high.max())
-            own, number = cut_events(events, first, last), np.arange(first, last)
-            low, high = low - first, high - first
-        return Part(self.builder.build(own), None, number, numbers, low, high, pivot, begin), None
+        if self._shadowed is not None:
+            told = self._shadowed.part(around, ground, asked)
+            return Part(told.attributes, None, told.number, asked._replace(low=told.low, high=told.high)), told
+        first, last = int(asked.low.min()), int(asked.high.max())
+        graph, number = self.builder.build(cut_events(ground.events, first, last)), ground.number[first:last]
+        return Part(graph, None, number, asked._replace(low=asked.low - first, high=asked.high - first)), None
 
-    def _edges(self, part: Part, around: Surroundings | None, told: ShadowedPart | None) -> Graph | None:
-        if self._shadowed is not None and around is not None and told is not None:
-            return self._shadowed.edges(around, told, _most_edges(self.spec))
+    def _edges(self, part: Part, ground: Ground, asked: Asked, told: ShadowedPart | None) -> Graph | None:
+        if self._shadowed is not None and told is not None:
+            return self._shadowed.edges(ground, asked, told, _most_edges(self.spec))
         assert part.attributes is not None
         if self.spec.query.completeness == MAXIMAL:
             return reduce_edges(part.attributes, self._guarded.machine, MOST_EDGES)

@@ -16,10 +16,11 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Comparison
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.kernels.detect.adapt import BranchLoop, Trial
+from cetdsl.kernels.detect.frames import make_frames
 from cetdsl.kernels.detect.nodes import TreeProgram, lay_out_tree
 from cetdsl.kernels.detect.plan_ranges import PlanRanges, cut_scopes
 from cetdsl.kernels.detect.scopes import Scopes, scopes_of
-from cetdsl.kernels.detect.search import OPENING, Effort, make_frames, search, whole_effort
+from cetdsl.kernels.detect.search import OPENING, Effort, search, whole_effort
 from cetdsl.kernels.detect.steps import MOST, PRUNED, VARIABLE, Negations, Program, Steps, lay_out_steps
 from cetdsl.kernels.detect.tables import Extents, TableMaker, Tables, extents_of
 from cetdsl.kernels.detect.trees import TreeSearch

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.detect.frames import Frames, may_neighbour, neighbours_allow
 from cetdsl.kernels.detect.nodes import (
     BACKWARDS,
     BEFORE,
@@ -36,7 +37,7 @@ from cetdsl.kernels.detect.nodes import (
     Tree,
 )
 from cetdsl.kernels.detect.scopes import Scopes
-from cetdsl.kernels.detect.search import Frames, judge, may_neighbour, neighbours_allow, put_in_time
+from cetdsl.kernels.detect.search import judge, put_in_time
 from cetdsl.kernels.detect.steps import (
     BITS,
     CLOSES,

@@ -14,24 +14,19 @@ import numpy as np
 
 from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.detect.frames import Frames, ends_of_path, neighbours_allow, push
+from cetdsl.kernels.detect.opening import in_bucket, items_between, mark_alive, reach, set_limits
 from cetdsl.kernels.detect.scopes import Scopes
 from cetdsl.kernels.detect.steps import (
-    ABOVE,
     AFTER,
-    ALL,
     BEFORE,
-    BELOW,
     BITS,
-    BUCKET_LAST,
-    BUCKET_SLOT,
     CLOSE,
     CLOSES,
     EACH,
     FIRSTS,
     FOLLOW,
     FOLLOW_SORTED,
-    HIGHEST,
-    IN_OTHERS_LIST,
     IN_OWN_BUCKETS,
     IN_OWN_LIST,
     IN_OWN_ORDER,
@@ -39,14 +34,9 @@ from cetdsl.kernels.detect.steps import (
     INNER_LEFT,
     JUDGED,
     JUDGED_END,
-    LAST,
     LASTLY,
     LEAST,
-    LOWEST,
     MOST,
-    OPENS,
-    OTHERS,
-    OTHERS_END,
     PRUNED,
     SAME_BUCKET,
     SLOT,
@@ -57,39 +47,18 @@ from cetdsl.kernels.detect.steps import (
     WIDE_SETS,
     Steps,
 )
-from cetdsl.kernels.detect.tables import BUCKETS, ITEMS, LEVEL, PROBES, RANKS, Extents, Tables
+from cetdsl.kernels.detect.tables import ITEMS, LEVEL, Extents, Tables
 from cetdsl.kernels.enumerate.blocks import BINDINGS, DEPTH, EVENT_BITS, NEED, OWN, TRENDS, WIDE, WINDOW, copy_path
 from cetdsl.kernels.enumerate.correlated import Gaps, Path, has_match
 from cetdsl.kernels.machine.conditions import Conditions, compare, is_listed
-from cetdsl.kernels.machine.lookups import LARGEST, next_holding
+from cetdsl.kernels.machine.lookups import next_holding
 from cetdsl.kernels.machine.program import place_of
-from cetdsl.kernels.vocabulary import Block, Bools, Events, Index, Ints, Places
+from cetdsl.kernels.vocabulary import Block, Events, Index, Ints, Places
 
 #: The bits of a label that are its event.
 EVENT = (1 << EVENT_BITS) - 1
 #: An entry of the search's position: the step that is to be opened next; -1: none.
 OPENING = OWN
-
-
-class Frames(NamedTuple):
-    """The frames that the search stands on, and the state of the steps that are open."""
-
-    #: Of each frame its step, the next item to be tried, the item before which to stop, and whether it has a binding
-    #: whose consequences are being tried. ``wide`` is where those that follow it in its set stop, and ``until`` the
-    #: event that they come before.
-    step: Ints
-    next: Ints
-    stop: Ints
-    wide: Ints
-    until: Ints
-    bound: Bools
-    #: The frames ``start[s]:stop_of[s]`` are those of the slot ``s``.
-    slot_start: Ints
-    slot_stop: Ints
-    #: What each test compares candidates with.
-    limit: Ints
-    #: Whether a set that holds an event can be closed, as far as is known, shape (steps, n); empty where no step asks.
-    alive: Bools
 
 
 class Effort(NamedTuple):
@@ -105,18 +74,6 @@ class Effort(NamedTuple):
 def whole_effort(groups: int) -> Effort:
     """Returns an effort that tries all candidates."""
     return Effort(np.zeros(groups, dtype=np.int64), np.full(groups, 2**62), 1)
-
-
-@inlined
-def may_neighbour(events: Events, op: int, column: int, other_column: int, event: int, other: int) -> bool:
-    """Whether an event and one that it neighbours satisfy a test; the values of both may be NULL."""
-    if op == IN_OWN_LIST:
-        return is_listed(events.list_start, events.list_items, column, other, event)
-    if op == IN_OTHERS_LIST:
-        return is_listed(events.list_start, events.list_items, column, event, other)
-    if not (events.valid[column, event] and events.valid[other_column, other]):
-        return False
-    return compare(op, events.codes[column, event], events.codes[other_column, other])
 
 
 @jit
@@ -169,97 +126,6 @@ def judge(
     return True
 
 
-@jit
-def tests_hold(
-    test: Ints,
-    start: int,
-    stop: int,
-    codes: Ints,
-    valid: Bools,
-    list_start: Ints,
-    list_items: Ints,
-    event: int,
-    other: int,
-) -> bool:
-    """Whether the tests ``start:stop`` of an event and one that it neighbours hold; arrays of events come one by one.
-
-    In the loop of the search this is faster than to hand over all of them at each test.
-    """
-    allowed = True
-    for t in range(start, stop):
-        op = test[t, 0]
-        if op == IN_OWN_LIST:
-            allowed = is_listed(list_start, list_items, test[t, 1], other, event)
-        elif op == IN_OTHERS_LIST:
-            allowed = is_listed(list_start, list_items, test[t, 1], event, other)
-        else:
-            allowed = (
-                valid[test[t, 1], event]
-                and valid[test[t, 3], other]
-                and compare(op, codes[test[t, 1], event], codes[test[t, 3], other])
-            )
-        if not allowed:
-            break
-    return allowed
-
-
-@jit
-def neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: int, other: int) -> bool:
-    """Whether the tests ``start:stop`` of an event and one that it neighbours hold."""
-    arrays = (events.codes, events.valid, events.list_start, events.list_items)
-    return tests_hold(test, start, stop, *arrays, event, other)
-
-
-@jit
-def mark_alive(
-    step: Ints,
-    inner: Ints,
-    test: Ints,
-    codes: Ints,
-    valid: Bools,
-    list_start: Ints,
-    list_items: Ints,
-    item: Places,
-    k: Index,
-    first: Index,
-    stop: Index,
-    behind: Index,
-    alive: Bools,
-) -> int:
-    """Marks which of the items ``first:stop`` can lie in a set that ends beside the event ``behind`` it.
-
-    From the last item to the first: one that may end a set, or that some later one which is alive may follow, by the
-    test between neighbours that compares by order. Returns the end of the items that are alive.
-    """
-    ordered, end, begin, tests_end = step[k, FOLLOW_SORTED], first, step[k, CLOSE], step[k, TESTS_END]
-    op = column = other_column = 0
-    if ordered >= 0:
-        op, column, other_column = int(inner[ordered, 0]), int(inner[ordered, 1]), int(inner[ordered, 3])
-    largest = op >= LARGEST
-    best = np.int64(-(2**63)) if largest else np.int64(2**63 - 1)
-    for i in range(stop - 1, first - 1, -1):
-        event = int(item[i])
-        found = tests_hold(test, begin, tests_end, codes, valid, list_start, list_items, event, int(behind))
-        if not found and end > first:
-            found = ordered < 0 or (valid[other_column, event] and compare(op, int(best), codes[other_column, event]))
-        alive[k, event] = found
-        if found:
-            end = max(end, i + 1)
-            if ordered >= 0 and valid[column, event]:
-                code = codes[column, event]
-                best = max(best, code) if largest else min(best, code)
-    return int(end)
-
-
-@inlined
-def ends_of_path(path_event: Ints, depth: Index) -> tuple[Index, Index]:
-    """Returns the first and the last of ``depth`` events of a path."""
-    first = last = path_event[0]
-    for d in range(1, depth):
-        first, last = min(first, path_event[d]), max(last, path_event[d])
-    return first, last
-
-
 @inlined
 def put_in_time(label: Ints, begin: Index, end: Index, instant_start: Places) -> None:
     """Sorts the labels of a trend by the instants of their events; simultaneous ones stay as they are."""
@@ -270,6 +136,77 @@ def put_in_time(label: Ints, begin: Index, end: Index, instant_start: Places) ->
             label[place] = label[place - 1]
             place -= 1
         label[place] = one
+
+
+@inlined
+def _write_trend(
+    step: Ints, path: Path, frames: Frames, instant_start: Places, in_order: bool, depth: Index, label: Ints, end: Index
+) -> None:
+    """Writes the labels of the trend that the frames are up to an ``end``.
+
+    The last label is not on the path yet, as memory that was just written would hold up the copying.
+    """
+    last, begin = len(step) - 1, end - depth
+    own = path.event[depth - 1] | step[last, BITS]
+    if in_order:
+        copy_path(path.label, depth - 1, label, begin)
+        label[end - 1] = own
+    else:
+        path.label[depth - 1] = own
+        place = begin
+        for slot in range(len(step)):
+            first = frames.slot_start[slot]
+            length = frames.slot_stop[slot] - first
+            label[place] = path.label[first]
+            if length > 1:
+                for d in range(0, length, WIDE):
+                    for e in range(WIDE):
+                        label[place + d + e] = path.label[first + d + e]
+            place += length
+    if step[last, LASTLY]:
+        put_in_time(label, begin, end, instant_start)
+
+
+@inlined
+def _followers(
+    steps: Steps, tables: Tables, extents: Extents, frames: Frames, k: Index, d: Index, one: Index, begun: bool
+) -> tuple[Index, Index, Index]:
+    """Returns the items that may follow an event in the set of a frame, and the event that they come before."""
+    step, follow = steps.step, steps.step[k, FOLLOW]
+    first, stop, until = frames.next[d], frames.wide[d], frames.until[d]
+    if begun and step[k, WIDE_SETS]:
+        until = min(until, np.int64(extents.span_stop[one]))
+        stop = place_of(tables.item, first, stop, until)
+    if follow == IN_OWN_BUCKETS or (begun and follow == SAME_BUCKET):
+        first, stop, _ = in_bucket(tables, len(step) + k, one, np.int64(extents.instant_stop[one]), until, until)
+    return first, stop, until
+
+
+@inlined
+def _may_follow(steps: Steps, extents: Extents, events: Events, k: Index, apart: bool, one: int, other: int) -> bool:
+    """Whether an event may come right behind another one of its set; ``apart``: among items of their own."""
+    ordered, begin, end = steps.step[k, FOLLOW_SORTED], steps.step[k, INNER_LEFT], steps.step[k, INNER_END]
+    if extents.instant_start[one] <= other:
+        return False
+    if apart and ordered >= 0 and not events.valid[steps.inner[ordered, 1], one]:
+        return False
+    return begin == end or neighbours_allow(events, steps.inner, begin, end, one, other)
+
+
+@inlined
+def _may_end(
+    steps: Steps, events: Events, path_event: Ints, frames: Frames, last_low: Index, k: Index, depth: Index
+) -> bool:
+    """Whether the set of a step may end with the last event of the path."""
+    step, slot, event = steps.step, steps.step[k, SLOT], path_event[depth - 1]
+    if depth - frames.slot_start[slot] < step[k, LEAST] or (step[k, CLOSES] and event < last_low):
+        return False
+    if step[k, LASTLY] and ends_of_path(path_event, depth)[1] < last_low:
+        return False
+    begin, end = step[k, CLOSE], step[k, TESTS_END]
+    if begin == end:
+        return True
+    return neighbours_allow(events, steps.test, begin, end, event, path_event[frames.slot_start[slot + 1]])
 
 
 @jit
@@ -309,140 +246,56 @@ def search(
     out : Block
         The block to fill; its events become labels, and its variables are left as they are.
     """
-    # One long loop over arrays that are taken out of their tuples before it: what it would call per partial match needs
-    # most of them, and each access to a field of a tuple counts references.
     steps, tables, extents, events = borrowed(steps), borrowed(tables), borrowed(extents), borrowed(events)
     scopes, path, frames = borrowed(scopes), borrowed(path), borrowed(frames)
     effort, out = borrowed(effort), borrowed(out)
-    step, test, inner, others = steps.step, steps.test, steps.inner, steps.other
-    place, item, rank, bucket, probe = tables.place, tables.item, tables.rank, tables.bucket, tables.probe
-    key, key_start = tables.key, tables.key_start
-    instant_start, instant_stop = extents.instant_start, extents.instant_stop
-    span_start, span_stop = extents.span_start, extents.span_stop
+    # The inner loop over candidates takes its arrays out of their tuples: a search takes a quarter longer without that.
+    step, test, inner = steps.step, steps.test, steps.inner
+    place, item, key, key_start = tables.place, tables.item, tables.key, tables.key_start
     codes, valid, list_start, list_items = events.codes, events.valid, events.list_start, events.list_items
-    f_step, f_next, f_stop, f_wide, f_bound = frames.step, frames.next, frames.stop, frames.wide, frames.bound
-    f_until, alive = frames.until, frames.alive
-    slot_start, slot_stop, limit = frames.slot_start, frames.slot_stop, frames.limit
-    path_event, path_label, path_variable = path.event, path.label, path.variable
-    scope_low, scope_high, first_low, first_high = scopes.low, scopes.high, scopes.first_low, scopes.first_high
-    last_low, last_high, scope_slice = scopes.last_low, scopes.last_high, scopes.slice
-    group = scopes.group
-    out_trend, out_event, out_slice = out.start, out.event, out.slice
-    most, size, count, spans = len(out_slice), len(out_event) - WIDE, len(step), len(span_stop) > 0
+    f_step, f_next, f_stop, f_bound = frames.step, frames.next, frames.stop, frames.bound
+    slot_start, slot_stop, limit, alive = frames.slot_start, frames.slot_stop, frames.limit, frames.alive
+    path_event, path_label, group = path.event, path.label, scopes.group
+    tried, enough, thin = effort.tried, effort.enough, effort.thin
+    most, size, count = len(out.slice), len(out.event) - WIDE, len(step)
     scope, depth, need, opening = at[WINDOW], at[DEPTH], at[NEED], at[OPENING]
     trends, bindings = 0, 0
-    out_trend[0] = 0
-    tried, enough, thin = effort.tried, effort.enough, effort.thin
-    looks, most_looks = 0, enough[group[scope]] - tried[group[scope]] if scope >= 0 else 0
+    out.start[0] = 0
+    looks: Index = 0
+    most_looks = enough[group[scope]] - tried[group[scope]] if scope >= 0 else 0
     in_order = True
     for s in range(count):
         in_order = in_order and step[s, SLOT] == s
     while True:
-        if need > 0:
-            # The frames are a trend to be written. Its last label is not on the path yet, as memory that was just
-            # written would hold up the copying.
+        if need > 0:  # the frames are a trend to be written
             if trends == most or bindings + need > size:
                 break
-            label = path_event[depth - 1] | step[count - 1, BITS]
-            if in_order:
-                copy_path(path_label, depth - 1, out_event, bindings)
-                bindings += need
-                out_event[bindings - 1] = label
-            else:
-                path_label[depth - 1] = label
-                for s in range(count):
-                    begin = slot_start[s]
-                    length = slot_stop[s] - begin
-                    out_event[bindings] = path_label[begin]
-                    if length > 1:
-                        for d in range(0, length, WIDE):
-                            for e in range(WIDE):
-                                out_event[bindings + d + e] = path_label[begin + d + e]
-                    bindings += length
-            if step[count - 1, LASTLY]:
-                put_in_time(out_event, bindings - need, bindings, instant_start)
-            out_slice[trends] = scope_slice[scope]
+            bindings += need
+            _write_trend(step, path, frames, extents.instant_start, in_order, depth, out.event, bindings)
+            out.slice[trends] = scopes.slice[scope]
             trends += 1
-            out_trend[trends] = bindings
+            out.start[trends] = bindings
             need = 0
         if opening >= 0:
             k, opening = opening, -1
-            slot, below, above = step[k, SLOT], step[k, BELOW], step[k, ABOVE]
-            low, high = scope_low[scope], scope_high[scope]
-            if below >= 0:
-                low = np.int64(instant_stop[path_event[slot_stop[below] - 1]])
-                if above < 0 and spans:
-                    high = min(high, span_stop[path_event[slot_start[step[k, LOWEST]]]])
-            if above >= 0:
-                high = np.int64(instant_start[path_event[slot_start[above]]])
-                if below < 0 and spans:
-                    low = max(low, span_start[path_event[slot_stop[step[k, HIGHEST]] - 1]])
-            for o in range(step[k, OTHERS], step[k, OTHERS_END]):
-                low = max(low, span_start[path_event[slot_stop[others[o, 1]] - 1]])
-                high = min(high, span_stop[path_event[slot_start[others[o, 0]]]])
-            wide = high
-            if step[k, OPENS]:
-                low, high = max(low, first_low[scope]), min(high, first_high[scope])
-            if step[k, CLOSES]:
-                high, wide = min(high, last_high[scope]), min(wide, last_high[scope])
-                if step[k, MOST] == 1:
-                    low = max(low, last_low[scope])
-            if step[k, LASTLY]:
-                first, last = ends_of_path(path_event, depth)
-                if first >= first_high[scope]:
-                    high = min(high, first_high[scope])
-                if last < last_low[scope] and step[k, MOST] == 1:
-                    low = max(low, last_low[scope])
-            possible = low < high
-            t, end = step[k, EACH], step[k, FIRSTS] if possible else 0
-            while t < end:
-                # The limits of the tests before ``t`` are known.
-                op, column, other, which = test[t, 0], test[t, 3], test[t, 2], test[t, 4]
-                start, stop = slot_start[other], slot_stop[other]
-                event = path_event[stop - 1] if which == LAST else path_event[start]
-                if op >= IN_OWN_LIST:
-                    limit[t] = event
-                else:
-                    value = codes[column, event]
-                    possible = possible and valid[column, event]
-                    for d in range(start + 1, stop if which == ALL else start):
-                        more = codes[column, path_event[d]]
-                        possible = possible and (op != 0 or more == value)
-                        value = min(value, more) if op < 4 else max(value, more)
-                    limit[t] = value
-                t += 1
-            if possible:
-                base, row = place[k, ITEMS], place[k, RANKS]
-                if row >= 0:
-                    first, stop = base + rank[row, low], base + rank[row, high]
-                    widest = base + rank[row, wide] if wide > high else stop
-                else:
-                    other = step[k, BUCKET_SLOT]
-                    event = path_event[slot_stop[other] - 1 if step[k, BUCKET_LAST] else slot_start[other]]
-                    code = probe[place[k, PROBES], event]
-                    first = stop = widest = np.int64(0)
-                    if code >= 0:
-                        start = place[k, BUCKETS] + code
-                        begin, end = base + bucket[start], base + bucket[start + 1]
-                        first = place_of(item, begin, end, low)
-                        stop = place_of(item, first, end, high)
-                        widest = place_of(item, stop, end, wide) if wide > high else stop
+            slot = step[k, SLOT]
+            low, high, wide = reach(steps, extents, scopes, path_event, frames, scope, k, depth)
+            if low < high and set_limits(steps, codes, valid, path_event, frames, k):
+                first, stop, widest = items_between(step, tables, path_event, frames, k, low, high, wide)
                 if step[k, PRUNED] and first < stop:
                     behind = path_event[slot_start[slot + 1]]
                     looks += widest - first
-                    widest = mark_alive(
-                        step, inner, test, codes, valid, list_start, list_items, item, k, first, widest, behind, alive
-                    )
+                    widest = mark_alive(steps, events, item, k, first, widest, behind, alive)
                     stop = min(stop, widest)
                 if first < stop:
-                    f_step[depth], f_bound[depth], slot_start[slot] = k, False, depth
-                    f_next[depth], f_stop[depth], f_wide[depth], f_until[depth] = first, stop, widest, wide
+                    slot_start[slot] = depth
+                    push(frames, depth, k, first, stop, widest, wide)
                     depth += 1
         if depth == 0 or looks > most_looks:
             if scope >= 0:
                 tried[group[scope]] += looks
             scope += 1
-            if scope == len(scope_low):
+            if scope == len(scopes.low):
                 break
             looks, most_looks = 0, enough[group[scope]] - tried[group[scope]]
             depth, opening = np.int64(0), 0
@@ -455,24 +308,11 @@ def search(
             # All that follows from this binding has been found, but for larger sets.
             f_bound[d] = False
             if depth - slot_start[slot] < step[k, MOST]:
-                first, stop, until, one = f_next[d], f_wide[d], f_until[d], path_event[d]
-                if begun and step[k, WIDE_SETS]:
-                    until = min(until, np.int64(span_stop[one]))
-                    stop = place_of(item, first, stop, until)
-                if follow == IN_OWN_BUCKETS or (begun and follow == SAME_BUCKET):
-                    code = probe[place[count + k, PROBES], one]
-                    first = stop = np.int64(0)
-                    if code >= 0:
-                        start = place[count + k, BUCKETS] + code
-                        base = place[count + k, ITEMS]
-                        begin, end = base + bucket[start], base + bucket[start + 1]
-                        first = place_of(item, begin, end, instant_stop[one])
-                        stop = place_of(item, first, end, until)
+                one = path_event[d]
+                first, stop, until = _followers(steps, tables, extents, frames, k, d, one, begun)
                 if first < stop:
                     path_label[d] = one | step[k, BITS]
-                    f_step[depth], f_bound[depth], f_next[depth] = k, False, first
-                    f_stop[depth] = f_wide[depth] = stop
-                    f_until[depth] = until
+                    push(frames, depth, k, first, stop, stop, until)
                     d = depth
                     depth += 1
                     begun = False
@@ -528,26 +368,9 @@ def search(
                     break
             if allowed and several and begun and each_end < step[k, CLOSE]:
                 other = path_event[slot_stop[slot - 1] - 1]
-                allowed = tests_hold(
-                    test, each_end, step[k, CLOSE], codes, valid, list_start, list_items, candidate, other
-                )
+                allowed = neighbours_allow(events, test, each_end, step[k, CLOSE], candidate, other)
             if allowed and not begun:
-                other = path_event[d - 1]
-                allowed = instant_start[candidate] > other
-                if allowed and row != k and step[k, FOLLOW_SORTED] >= 0:
-                    allowed = valid[inner[step[k, FOLLOW_SORTED], 1], candidate]
-                if allowed and step[k, INNER_LEFT] < step[k, INNER_END]:
-                    allowed = tests_hold(
-                        inner,
-                        step[k, INNER_LEFT],
-                        step[k, INNER_END],
-                        codes,
-                        valid,
-                        list_start,
-                        list_items,
-                        candidate,
-                        other,
-                    )
+                allowed = _may_follow(steps, extents, events, k, row != k, candidate, path_event[d - 1])
             cursor += 1
             if allowed:
                 event = candidate
@@ -556,19 +379,10 @@ def search(
             depth -= 1
             continue
         f_next[d], f_bound[d] = cursor, True
-        path_event[d], path_variable[d] = event, step[k, VARIABLE]
+        path_event[d], path.variable[d] = event, step[k, VARIABLE]
         slot_stop[slot] = depth
-        if several:
-            if depth - slot_start[slot] < step[k, LEAST] or (step[k, CLOSES] and event < last_low[scope]):
-                continue
-            if step[k, LASTLY] and ends_of_path(path_event, depth)[1] < last_low[scope]:
-                continue
-            if step[k, CLOSE] < step[k, TESTS_END]:
-                other = path_event[slot_start[slot + 1]]
-                if not tests_hold(
-                    test, step[k, CLOSE], step[k, TESTS_END], codes, valid, list_start, list_items, event, other
-                ):
-                    continue
+        if several and not _may_end(steps, events, path_event, frames, scopes.last_low[scope], k, depth):
+            continue
         if conditions is not None and not judge(
             conditions, gaps, steps, extents, events, path, frames, scopes, scope, k, depth
         ):
@@ -579,16 +393,7 @@ def search(
         else:
             path_label[d] = event | step[k, BITS]
             opening = k + 1
-    if scope < len(scope_low):
+    if scope < len(scopes.low):
         tried[group[scope]] += looks
     at[WINDOW], at[DEPTH], at[OPENING] = scope, depth, opening
     at[TRENDS], at[BINDINGS], at[NEED] = trends, bindings, need
-
-
-def make_frames(longest: int, slots: int, tests: int, events: int = 0) -> Frames:
-    """Makes room for frames, slots and tests; with marks of ``events`` events for each slot if there are any."""
-    step, following, stop, wide, until = (np.empty(longest, dtype=np.int64) for _ in range(5))
-    bound, limit = np.empty(longest, dtype=np.bool_), np.empty(tests, dtype=np.int64)
-    start, behind = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
-    alive = np.empty((slots if events else 0, events), dtype=np.bool_)
-    return Frames(step, following, stop, wide, until, bound, start, behind, limit, alive)

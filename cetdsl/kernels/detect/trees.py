@@ -12,6 +12,7 @@ import numpy as np
 
 from cetdsl.errors import GroupTooLarge
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.detect.frames import make_frames
 from cetdsl.kernels.detect.join import (
     ENTRIES,
     FROM,
@@ -31,7 +32,6 @@ from cetdsl.kernels.detect.nodes import COLUMN as TEST_COLUMN
 from cetdsl.kernels.detect.nodes import EDGE, LEFT, OP, RIGHT, SLOT, SORTED, TreeProgram
 from cetdsl.kernels.detect.nodes import EVENT as TEST_EVENT
 from cetdsl.kernels.detect.scopes import Scopes
-from cetdsl.kernels.detect.search import make_frames
 from cetdsl.kernels.detect.steps import CLOSES, LASTLY, MOST, OPENS, VARIABLE
 from cetdsl.kernels.detect.tables import LEVEL, Extents, TableMaker, into_buckets
 from cetdsl.kernels.enumerate.blocks import ROOT, WINDOW, in_blocks, make_position

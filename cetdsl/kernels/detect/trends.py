@@ -12,6 +12,7 @@ from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.enumerate.trends import list_by
 from cetdsl.kernels.vocabulary import Block
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns
+from cetdsl.kernels.wire.columns import python_value
 
 
 def detect_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
@@ -29,5 +30,5 @@ def ends_of(chunk: Chunk, spec: KernelSpec) -> tuple[Hashable, Hashable]:
     """Returns values that distinguish the first key of a chunk and its last one from all others."""
     columns = [chunk.column(name) for name in spec.layout.partition]
     last = len(chunk.events.time) - 1
-    first, last_key = (tuple(column[row].as_py() for column in columns) for row in (0, last))
+    first, last_key = (tuple(python_value(column, row) for column in columns) for row in (0, last))
     return first, last_key

@@ -96,7 +96,7 @@ class _Negated:
         segments = len(events.segment_start) - 1
         low, high = events.segment_start[:-1], events.segment_start[1:]
         nowhere = np.full(segments, -1, dtype=np.int64)
-        subslices = Subslices(low, high, nowhere, np.zeros(segments, dtype=np.int64), low)
+        subslices = Subslices(low, high, nowhere, np.zeros(segments, dtype=np.int64), low, nowhere)
         accumulators = Accumulators(np.array([-1]), np.array([-1]), np.zeros((1, count), dtype=np.int64))
         program, exists = self._layout.program, np.zeros(1, dtype=np.int64)
         propagate(

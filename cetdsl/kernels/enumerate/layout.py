@@ -118,6 +118,8 @@ class SearchInput(NamedTuple):
     #: As in :class:`~cetdsl.kernels.machine.conditions.Conditions`.
     pivot_variable: int
     pivot_pairs: Ints
+    #: Whether trends begin with the first event of their subslice.
+    begins_first: bool
 
 
 def ints(values: list[int]) -> Ints:

@@ -55,9 +55,18 @@ from cetdsl.kernels.enumerate.correlated import (
     without_correlated,
 )
 from cetdsl.kernels.enumerate.layout import Edges, Guards, Lists, Scratch, SearchInput, SearchLayout
-from cetdsl.kernels.enumerate.useful import comparisons_hold, find_hopeful, find_useful, is_exhausted, next_listed
+from cetdsl.kernels.enumerate.useful import (
+    company_of,
+    comparisons_hold,
+    find_hopeful,
+    find_useful,
+    have_company,
+    is_exhausted,
+    next_listed,
+)
 from cetdsl.kernels.machine.conditions import (
     BY_LISTS,
+    FIRST_EVENT,
     Subslices,
     are_listed,
     compare,
@@ -110,19 +119,18 @@ def _pairs_allow(
 @jit
 def _next_root(edges: Edges, given: SearchInput, guards: Guards | None, useful: Bools, subslice: int, root: int) -> int:
     """Returns the number of the next candidate (event and initial state) that begins a trend; -1: no more."""
-    low, high, pivot = given.subslices.low[subslice], given.subslices.high[subslice], given.subslices.pivot[subslice]
+    low, high = given.subslices.low[subslice], given.subslices.high[subslice]
     initial = edges.initial
-    if given.pivot_variable == -2:
-        high = pivot + 1
-        root = max(root, (pivot - low) * len(initial))
+    if given.begins_first:
+        high = low + 1
     slice_low = given.slice_low[given.subslices.window[subslice]]
     while root < (high - low) * len(initial):
         place, state = root // len(initial), initial[root % len(initial)]
         begins = useful[place, state]
         if guards is not None and begins:
-            # The gap before a trend begins with the slice, also where the subslice begins with its pivot.
+            # The gap before a trend begins with the slice, also where trends begin with the first event of a subslice.
             event = low + place
-            begins = may_begin(guards.program, given.events, guards.conditions, state, event, slice_low, pivot)
+            begins = may_begin(guards.program, given.events, guards.conditions, state, event, slice_low, low)
         if begins:
             return root
         root += 1
@@ -269,7 +277,7 @@ def _search(
         is_trend = accept[later - low, state]
         if guards is not None and is_trend and guards.late:
             begun = path_state[0]
-            is_trend = may_end(guards.program, events, guards.conditions, state, begun, later, high, pivot)
+            is_trend = may_end(guards.program, events, guards.conditions, state, begun, later, high, low)
         if gaps is not None and is_trend:
             is_trend = gaps_allow(gaps, events, path, depth, slice_low, high)
         if is_trend:
@@ -291,6 +299,7 @@ class Search:
         self._layout = SearchLayout(machine)
         self._program = lay_out(machine).program
         self._pairs = np.array([pair_row(pair) for pair in spec.query.pairs], dtype=np.int64).reshape(-1, 5)
+        self._company = company_of(self._query)
         self._asks_lists = self._layout.asks_lists or any(pair.op == LISTED for pair in spec.query.pairs)
         self._correlated, self._negated = lay_out_correlated(spec)
 
@@ -328,19 +337,22 @@ class Search:
         query, layout = self._query, self._layout
         conditions = conditions_of(query, events, before, until)
         subslices = subslices_of(query, slices, events, bounds)
+        if len(self._company):
+            hopeful = have_company(events, subslices, slices, self._company)
+            subslices = Subslices(*(column[hopeful] for column in subslices))
         codes, heads = layout.tables(events)
         lists = layout.lists(events) if self._asks_lists else None
-        pivot_pairs = conditions.pivot_pair
-        given = SearchInput(events, codes, subslices, slices.low, self._pairs, conditions.pivot_variable, pivot_pairs)
-        widest = int((slices.high - slices.low).max())
         span = span_of(query) > 0
+        about = conditions.pivot_variable, conditions.pivot_pair, span or conditions.pivot_variable == FIRST_EVENT
+        given = SearchInput(events, codes, subslices, slices.low, self._pairs, *about)
+        widest = int((slices.high - slices.low).max())
         scratch = layout.scratch(widest, heads)
         if span or query.pivot >= 0:
-            # Subslices are nearly the whole of their slice, so a first look throws out those of pivots in vain.
+            # Subslices are nearly the whole of their slice, so a first look throws out those of events in vain.
             edges = layout.edges
             states = edges.initial if span else np.flatnonzero(edges.variable == query.pivot)
-            few = 0 if span else _FEW_PIVOTS
-            hopeful = find_hopeful(edges, given, lists, scratch, slices, states, few)
+            few, fixed = (0, subslices.low) if span else (_FEW_PIVOTS, subslices.pivot)
+            hopeful = find_hopeful(edges, given, lists, scratch, slices, fixed, states, few)
             given = given._replace(subslices=Subslices(*(column[hopeful] for column in subslices)))
         guards = None
         leading = any(names for _, names in query.machine.initial)

@@ -12,9 +12,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from cetdsl.ir.kernel import KernelQuery
+from cetdsl.ir.machine import Machine, Pair, always_binds, may_follow
+from cetdsl.ir.transitions import ORDERS
+from cetdsl.ir.windowing import SPAN
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.layout import Edges, Guards, JoinCodes, Lists, Scratch, SearchInput
-from cetdsl.kernels.machine.conditions import BY_LISTS, are_listed, compare, is_listed, may_end
+from cetdsl.kernels.machine.conditions import BY_LISTS, Subslices, are_listed, compare, is_listed, may_end
+from cetdsl.kernels.machine.program import PAIR_OPERATORS
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places, Slices
 
 
@@ -138,13 +144,13 @@ def _pivot_pairs_allow(
 
 
 @jit
-def _may_end_here(edges: Edges, events: Events, guards: Guards, state: int, event: int, high: int, pivot: int) -> bool:
+def _may_end_here(edges: Edges, events: Events, guards: Guards, state: int, event: int, high: int, begin: int) -> bool:
     """Whether a trend of the subslice may end here, for one of the states that it may have begun in."""
     if not guards.late:
-        return may_end(guards.program, events, guards.conditions, state, -1, event, high, pivot)
+        return may_end(guards.program, events, guards.conditions, state, -1, event, high, begin)
     for first in edges.initial:
-        begins = (events.mask[pivot] >> edges.variable[first]) & 1
-        if begins and may_end(guards.program, events, guards.conditions, state, first, event, high, pivot):
+        begins = (events.mask[begin] >> edges.variable[first]) & 1
+        if begins and may_end(guards.program, events, guards.conditions, state, first, event, high, begin):
             return True
     return False
 
@@ -224,7 +230,7 @@ def find_useful(
                         continue
                 found = edges.ends[state]
                 if guards is not None and found and stamp > 0:
-                    found = _may_end_here(edges, events, guards, state, event, high, pivot)
+                    found = _may_end_here(edges, events, guards, state, event, high, low)
                 accept[event - low, state] = found
                 for edge in range(out_start[state], out_start[state + 1]):
                     join, chain = joins[edge], target_chain[edge]
@@ -254,13 +260,80 @@ def find_useful(
         end = start
 
 
+def company_of(query: KernelQuery) -> Ints:
+    """Returns the orders that some other event of each trend has to satisfy with its pivot.
+
+    The rows are operator, variable, its column, the pivot's column, and whether such an event may precede and follow.
+    With a span there are none, as subslices of a pivot come in the order of their first events.
+    """
+    machine, pivot = query.machine, -1 if query.windowing.kind == SPAN else query.pivot
+    needed = [
+        (PAIR_OPERATORS[one.op], one.left_variable, one.left, one.right, *map(int, _sides(machine, pivot, one)))
+        for one in (pair.about(pivot) for pair in query.pairs)
+        if one is not None and one.op in ORDERS and always_binds(machine, one.left_variable)
+    ]
+    return np.array(needed, dtype=np.int64).reshape(-1, 6)
+
+
+def _sides(machine: Machine, pivot: int, pair: Pair) -> tuple[bool, bool]:
+    """Returns whether the variable on the left of a pair may precede and follow the pivot."""
+    return may_follow(machine, pair.left_variable, pivot), may_follow(machine, pivot, pair.left_variable)
+
+
+@jit
+def have_company(events: Events, subslices: Subslices, slices: Slices, company: Ints) -> Bools:
+    """Returns beside which pivots there is an event for each row of :func:`company_of`, taken by itself.
+
+    The pivots of a slice come in the order of events, so that a walk to each side knows the best value so far.
+    """
+    events, subslices, slices = borrowed(events), borrowed(subslices), borrowed(slices)
+    count = len(subslices.low)
+    hopeful, found = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    for k in range(company.shape[0]):
+        operator, variable, f, g = company[k, 0], company[k, 1], company[k, 2], company[k, 3]
+        found[:] = False
+        begin = 0
+        while begin < count:
+            s, end = subslices.window[begin], begin
+            while end < count and subslices.window[end] == s:
+                end += 1
+            for side in range(2):
+                if not company[k, 4 + side]:
+                    continue
+                step = 1 if side == 0 else -1
+                i = slices.low[s] if side == 0 else slices.high[s] - 1
+                best, any_yet = 0, False
+                for turn in range(end - begin):
+                    r = begin + turn if side == 0 else end - 1 - turn
+                    pivot = subslices.pivot[r]
+                    while i != pivot:
+                        if events.mask[i] >> variable & 1 and events.valid[f, i]:
+                            value = int(events.codes[f, i])
+                            if not any_yet or compare(operator, value, best):
+                                best, any_yet = value, True
+                        i += step
+                    if any_yet and events.valid[g, pivot] and compare(operator, best, events.codes[g, pivot]):
+                        found[r] = True
+            begin = end
+        hopeful &= found
+    return hopeful
+
+
 @jit
 def find_hopeful(
-    edges: Edges, given: SearchInput, lists: Lists | None, scratch: Scratch, slices: Slices, states: Ints, few: int
+    edges: Edges,
+    given: SearchInput,
+    lists: Lists | None,
+    scratch: Scratch,
+    slices: Slices,
+    fixed: Ints,
+    states: Ints,
+    few: int,
 ) -> Bools:
-    """Returns from which pivots, in one of some states, a trend can be completed that need not satisfy its pairs.
+    """Returns of which subslices a trend can be completed that need not satisfy its pairs.
 
-    One pass over a slice tells that for all of them; it is not made for a ``few`` pivots or less, which stay.
+    ``fixed`` is an event of each subslice that its trends have in one of some states. One pass over a slice tells that
+    for all of its subslices; it is not made for a ``few`` or less, which stay.
     """
     subslices = given.subslices
     hopeful = np.zeros(len(subslices.low), dtype=np.bool_)
@@ -277,6 +350,6 @@ def find_hopeful(
             find_useful(edges, given, None, lists, scratch, low, high, -1, -1 - s)
             for r in range(begin, end):
                 for state in states:
-                    hopeful[r] |= scratch.useful[subslices.pivot[r] - low, state]
+                    hopeful[r] |= scratch.useful[fixed[r] - low, state]
         begin = end
     return hopeful

@@ -12,7 +12,7 @@ import numpy as np
 
 from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.machine.conditions import BY_LISTS, NO_CONDITIONS, Conditions, pivot_allows
+from cetdsl.kernels.machine.conditions import BY_LISTS, NO_CONDITIONS, pivot_allows
 from cetdsl.kernels.vocabulary import Bools, Events, Ints
 
 
@@ -37,8 +37,7 @@ def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high:
     low, high, pivot : int64 arrays, shape (pivots,)
         The events ``low:high`` among which each pivot has its trends, and its own number.
     """
-    conditions = NO_CONDITIONS._replace(pivot_variable=variable, pivot_pair=demands)
-    start, number, mask = _allowed(events, conditions, low, high, pivot)
+    start, number, mask = _allowed(events, variable, demands, low, high, pivot)
     begins = np.zeros(len(number), dtype=np.bool_)
     begins[start[:-1]] = True
     instant = events.instant[number]
@@ -62,10 +61,15 @@ def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high:
     )
 
 
+def copy_slices(events: Events, low: Ints, high: Ints) -> Beside:
+    """Returns the events ``low:high`` of each slice that may be bound at all, as those of a key of its own."""
+    return beside_pivots(events, -1, NO_CONDITIONS.pivot_pair, low, high, np.full_like(low, -1))
+
+
 @jit
-def _allowed(events: Events, conditions: Conditions, low: Ints, high: Ints, pivot: Ints) -> tuple[Ints, Ints, Ints]:
+def _allowed(events: Events, own: int, demands: Ints, low: Ints, high: Ints, pivot: Ints) -> tuple[Ints, Ints, Ints]:
     """Returns where the events of each pivot begin, their numbers, and the variables that each may be bound to."""
-    events, conditions = borrowed(events), borrowed(conditions)
+    events = borrowed(events)
     room = 0
     for s in range(len(pivot)):
         room += high[s] - low[s]
@@ -75,9 +79,9 @@ def _allowed(events: Events, conditions: Conditions, low: Ints, high: Ints, pivo
         for i in range(low[s], high[s]):
             bits, left, variable = 0, events.mask[i], 0
             if i == pivot[s]:
-                bits, left = 1 << conditions.pivot_variable, 0
+                bits, left = 1 << own, 0
             while left:
-                if left & 1 and pivot_allows(events, conditions, pivot[s], i, variable):
+                if left & 1 and pivot_allows(events, own, demands, pivot[s], i, variable):
                     bits |= 1 << variable
                 left >>= 1
                 variable += 1

@@ -21,21 +21,19 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 #: Before all times.
 _LONG_AGO = -(2**63)
 #: The deadlines where there is no span.
-NO_DEADLINE = np.zeros((0, 0), dtype=np.int64)
+NO_DEADLINES = np.zeros((0, 0), dtype=np.int64)
 
 
 class Surroundings(NamedTuple):
     """All events of a chunk with code columns for guards, and the latest starts of negated matches.
 
     ``before`` and ``until`` have the shape (negations, events): the instants of the latest starts of matches that end
-    before, and at or before, each event; -1: none. ``deadline``, of shape (events, base states), is the time up to
-    which a trend may last that goes through something before the event; it is empty without a span.
+    before, and at or before, each event; -1: none.
     """
 
     events: Events
     before: Ints
     until: Ints
-    deadline: Ints
 
 
 class Beside(NamedTuple):
@@ -52,8 +50,9 @@ class Beside(NamedTuple):
 class Copies(NamedTuple):
     """Copies of events, slice by slice: the chunk's ``number`` of each one, and the slice that ``owns`` it.
 
-    ``low`` and ``high`` are the events of the chunk that each slice holds. With a span trends begin with its event
-    ``pivot``, bound to the variable ``begin``.
+    ``low`` and ``high`` are the events of the chunk that each slice holds. With a span trends begin with the first of
+    them, bound to the variable ``begin``, and ``deadline``, of shape (slices, base states), is the time up to which a
+    trend may last that goes through something before it.
     """
 
     events: Events
@@ -61,8 +60,8 @@ class Copies(NamedTuple):
     owner: Ints
     low: Ints
     high: Ints
-    pivot: Ints
     begin: Ints
+    deadline: Ints
 
 
 def find_deadlines(builder: GraphBuilder, events: Events, span: int) -> Ints:
@@ -98,7 +97,7 @@ def find_standing(
         ends[:, state] &= ~follows[:, reading.place]
         for first, shadow in reading.shadows:
             if spanning:
-                ends[:, state] &= ~_outlasted(around, copies, base, after, first, shadow)
+                ends[:, state] &= ~_outlasted(copies, base, after, first, shadow)
             else:
                 ends[:, state] &= ~(follows[:, shadow] | base.ends[:, shadow])
     return Standing(own.exists, begins, ends), base, Beside(precedes, after)
@@ -109,9 +108,9 @@ def _bound(variable: Ints, events: Events) -> Bools:
     return (events.mask[:, None] >> variable & 1).astype(np.bool_)
 
 
-def _outlasted(around: Surroundings, copies: Copies, base: Standing, after: Places, first: int, shadow: int) -> Bools:
+def _outlasted(copies: Copies, base: Standing, after: Places, first: int, shadow: int) -> Bools:
     """Whether a trend that begins earlier, and reads the first event in a state, lasts to each copy or beyond it."""
-    deadline = around.deadline[copies.pivot, first][copies.owner]
+    deadline = copies.deadline[copies.owner, first]
     beyond = ends_by(after[:, shadow], copies.events.time, deadline)
     outlasted: Bools = beyond | base.ends[:, shadow] & (copies.events.time <= deadline)
     return outlasted
@@ -133,7 +132,7 @@ def _allowed(machine: Machine, query: KernelQuery, around: Surroundings, copies:
     for state, guards in machine.initial:
         begins[:, state] = exists[:, state]
         if spanning:
-            begins[:, state] &= (number == copies.pivot[owner]) & (machine.variables[state] == copies.begin[owner])
+            begins[:, state] &= (number == copies.low[owner]) & (machine.variables[state] == copies.begin[owner])
             continue
         for guard in guards:
             begins[:, state] &= around.before[guard, number] < around.events.instant[copies.low][owner]
@@ -155,6 +154,6 @@ def _late_enough(machine: Machine, query: KernelQuery, around: Surroundings, cop
     for state, guards in machine.initial:
         begun = (copies.begin == machine.variables[state])[copies.owner]
         for guard in guards:
-            latest = around.before[guard, copies.pivot][copies.owner]
+            latest = around.before[guard, copies.low][copies.owner]
             late &= ~(begun & (latest >= 0) & (at[np.maximum(latest, 0)] >= time - length))
     return late

@@ -29,11 +29,10 @@ from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import EventRows
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Ranges
 from cetdsl.kernels.graph.build import GraphBuilder
-from cetdsl.kernels.graph.pivots import beside_pivots
+from cetdsl.kernels.graph.pivots import copy_slices
 from cetdsl.kernels.graph.ranges import SKIP_BITS, next_entry
 from cetdsl.kernels.graph.reduction import reduce_edges
-from cetdsl.kernels.graph.standing import NO_DEADLINE, Copies, Surroundings, find_standing
-from cetdsl.kernels.machine.conditions import pivot_demands
+from cetdsl.kernels.graph.standing import NO_DEADLINES, Copies, Surroundings, find_standing
 from cetdsl.kernels.machine.program import equality_codes
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
@@ -85,13 +84,13 @@ def _lots(
         everything = np.arange(len(low)), np.arange(len(events.time))
         yield _Windows(spec, chunk, events, builder.build(events), *everything, low, high)
         return
-    around, demands = Surroundings(events, before, until, NO_DEADLINE), pivot_demands(query)
+    around = Surroundings(events, before, until)
     for some in lots(high - low, BLOCK_ROWS):
         nothing = np.full_like(low[some], -1)
-        own, number = beside_pivots(events, query.pivot, demands, low[some], high[some], nothing)
+        own, number = copy_slices(events, low[some], high[some])
         begin, end = own.segment_start[:-1], own.segment_start[1:]
         owner = np.repeat(np.arange(len(nothing)), end - begin)
-        copies = Copies(own, number, owner, low[some], high[some], nothing, nothing)
+        copies = Copies(own, number, owner, low[some], high[some], nothing, NO_DEADLINES)
         standing, _, _ = find_standing(query, builder, around, copies)
         window = np.arange(some.start, some.stop)
         yield _Windows(spec, chunk, own, builder.build(own, standing), window, number, begin, end)

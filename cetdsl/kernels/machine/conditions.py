@@ -35,9 +35,11 @@ class Subslices(NamedTuple):
     ----------
     low, high, pivot : int64 arrays, shape (subslices,)
         The events of each subslice, ``low:high``, and its pivot (-1: none): the event that its trends must begin with,
-        or the one that the pivot variable must be bound to.
+        or the one that the pivot variable must be bound to. With a span, trends must begin with the first event.
     window, first : int64 arrays, shape (subslices,)
         The slice that each subslice belongs to, and the first event of that slice, which may lie before ``low``.
+    outer : int64 array, shape (subslices,)
+        The event that the outer pivot must be bound to; -1: there is none.
     """
 
     low: Ints
@@ -45,6 +47,7 @@ class Subslices(NamedTuple):
     pivot: Ints
     window: Ints
     first: Ints
+    outer: Ints
 
 
 class Conditions(NamedTuple):
@@ -66,6 +69,8 @@ class Conditions(NamedTuple):
         The longest span of a trend, in the time column's unit; 0: sliding or no windows.
     anchor : int64 array, shape (negations, n) or (0, 0)
         The instant from which on a match behind the event is forbidden; (0, 0): that of the event, for all negations.
+    outer_variable, outer_pair
+        What ``pivot_variable`` and ``pivot_pair`` are of the pivot, of the outer pivot.
     """
 
     pivot_variable: int
@@ -75,12 +80,13 @@ class Conditions(NamedTuple):
     instant_time: Ints
     span: int
     anchor: Ints
+    outer_variable: int
+    outer_pair: Ints
 
 
 _NOTHING = np.zeros((0, 0), dtype=np.int64)
-NO_CONDITIONS = Conditions(
-    -1, np.zeros((0, 4), dtype=np.int64), _NOTHING, _NOTHING, np.zeros(0, dtype=np.int64), 0, _NOTHING
-)
+_NO_PAIR = np.zeros((0, 4), dtype=np.int64)
+NO_CONDITIONS = Conditions(-1, _NO_PAIR, _NOTHING, _NOTHING, np.zeros(0, dtype=np.int64), 0, _NOTHING, -1, _NO_PAIR)
 
 
 def span_of(query: KernelQuery) -> int:
@@ -95,39 +101,40 @@ def conditions_of(query: KernelQuery, events: Events, before: Ints, until: Ints,
     if span and query.negations:
         instant_time = np.zeros(int(events.instant[-1]) + 1, dtype=np.int64)
         instant_time[events.instant] = events.time
-    pivot = FIRST_EVENT if span or (query.pivot >= 0 and _pivot_begins(query)) else query.pivot
-    return Conditions(pivot, pivot_demands(query), before, until, instant_time, span, anchor)
+    pivot = FIRST_EVENT if query.pivot_begins or (span and query.pivot < 0) else query.pivot
+    demands = pivot_demands(query, query.pivot), pivot_demands(query, query.outer)
+    return Conditions(pivot, demands[0], before, until, instant_time, span, anchor, query.outer, demands[1])
 
 
-def pivot_demands(query: KernelQuery) -> Ints:
-    """Returns what an event of the pivot demands of other events, see :class:`Conditions`."""
-    about = (pair.about(query.pivot) for pair in query.pairs)
+def pivot_demands(query: KernelQuery, pivot: int) -> Ints:
+    """Returns what an event of a pivot demands of other events, see :class:`Conditions`."""
+    about = (pair.about(pivot) for pair in query.pairs)
     demands = [(PAIR_OPERATORS[one.op], one.left_variable, one.left, one.right) for one in about if one is not None]
     return np.array(demands, dtype=np.int64).reshape(-1, 4)
 
 
-def _pivot_begins(query: KernelQuery) -> bool:
-    """Whether every trend begins with the pivot variable."""
-    return all(query.machine.variables[state] == query.pivot for state, _ in query.machine.initial)
-
-
 def subslices_of(query: KernelQuery, slices: Slices, events: Events, bounds: tuple[Ints, Ints]) -> Subslices:
-    """Returns one subslice per slice, or per slice and pivot.
+    """Returns one subslice per slice, event of each pivot, and with a span, first event of a trend.
 
     With a span, ``bounds`` are the times from which and before which the first event of a trend of each slice lies.
     """
+    rows = np.arange(len(slices.low), dtype=np.int64)
+    low, high, window = slices.low, slices.high, rows
+    pivot = outer = np.full_like(rows, -1)
     if span := span_of(query):
         beginning = 0
         for state, _ in query.machine.initial:
             beginning |= 1 << query.machine.variables[state]
-        spans = span_subslices(slices.low, slices.high, events.mask, events.time, beginning, span, *bounds)
-        return Subslices(*spans, slices.low[spans[3]])
-    if query.pivot >= 0:
-        wanted = 1 << query.pivot
-        pivots = pivot_subslices(slices.low, slices.high, events.mask, wanted, _pivot_begins(query))
-        return Subslices(*pivots, slices.low[pivots[3]])
-    each = np.arange(len(slices.low), dtype=np.int64)
-    return Subslices(slices.low, slices.high, np.full_like(each, -1), each, slices.low)
+        low, high, pivot, window = span_subslices(low, high, events.mask, events.time, beginning, span, *bounds)
+        outer = np.full_like(pivot, -1)
+    if query.outer >= 0:
+        low, high, outer, row = pivot_subslices(low, high, events.mask, 1 << query.outer, False)
+        pivot, window = pivot[row], window[row]
+    if query.pivot >= 0 and not (span and query.pivot_begins):
+        from_pivot = query.pivot_begins
+        low, high, pivot, row = pivot_subslices(low, high, events.mask, 1 << query.pivot, from_pivot)
+        window, outer = window[row], outer[row]
+    return Subslices(low, high, pivot, window, slices.low[window], outer)
 
 
 class Tests(Protocol):
@@ -193,30 +200,41 @@ def edge_holds(tests: Tests, events: Events, edge: int, earlier: int, later: int
 
 
 @inlined
-def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int, variable: int) -> bool:
-    """Whether an event may be bound to a variable in a subslice about this pivot."""
-    if conditions.pivot_variable == variable:
+def pivot_allows(events: Events, own: int, demands: Ints, pivot: int, event: int, variable: int) -> bool:
+    """Whether an event may be bound to a variable beside an event of a pivot, whose variable is its ``own``."""
+    if own == variable:
         return event == pivot
-    for k in range(conditions.pivot_pair.shape[0]):
-        if conditions.pivot_pair[k, 1] == variable:
-            f, g = conditions.pivot_pair[k, 2], conditions.pivot_pair[k, 3]
-            if conditions.pivot_pair[k, 0] == BY_LISTS:
+    for k in range(demands.shape[0]):
+        if demands[k, 1] == variable:
+            f, g = demands[k, 2], demands[k, 3]
+            if demands[k, 0] == BY_LISTS:
                 if not are_listed(events.list_start, events.list_items, f, g, event, pivot):
                     return False
                 continue
             if not (events.valid[f, event] and events.valid[g, pivot]):
                 return False
-            if not compare(conditions.pivot_pair[k, 0], events.codes[f, event], events.codes[g, pivot]):
+            if not compare(demands[k, 0], events.codes[f, event], events.codes[g, pivot]):
                 return False
     return True
 
 
 @inlined
+def begins_first(conditions: Conditions) -> bool:
+    """Whether trends must begin with the first event of their subslice."""
+    return conditions.pivot_variable == FIRST_EVENT or conditions.span > 0
+
+
+@inlined
 def may_begin(
-    program: Program, events: Events, conditions: Conditions, state: int, event: int, low: int, pivot: int
+    program: Program, events: Events, conditions: Conditions, state: int, event: int, low: int, begin: int
 ) -> bool:
-    """Whether a trend of this subslice may begin with the event in the state."""
-    if not program.begins[state] or (conditions.pivot_variable == -2 and event != pivot):
+    """Whether a trend may begin with the event in the state.
+
+    ``low`` is the first event of the slice, and ``begin`` that of the subslice.
+    """
+    if not program.begins[state]:
+        return False
+    if begins_first(conditions) and event != begin:
         return False
     if conditions.span == 0:
         for k in range(program.begin_guard_start[state], program.begin_guard_start[state + 1]):
@@ -234,12 +252,12 @@ def may_end(
     first_state: int,
     event: int,
     high: int,
-    pivot: int,
+    begin: int,
 ) -> bool:
     """Whether a trend of this subslice may end with the event in the state.
 
-    With a span the gap before the trend reaches back from its *last* event, so it is judged here; ``first_state``
-    is -1 where no begin has guards.
+    With a span the gap before the trend, which begins with ``begin``, reaches back from its *last* event, so it is
+    judged here; ``first_state`` is -1 where no begin has guards.
     """
     if not program.ends[state]:
         return False
@@ -250,7 +268,7 @@ def may_end(
             return False
     if conditions.span > 0 and first_state >= 0:
         for k in range(program.begin_guard_start[first_state], program.begin_guard_start[first_state + 1]):
-            latest = conditions.latest_before[program.begin_guard[k], pivot]
+            latest = conditions.latest_before[program.begin_guard[k], begin]
             if latest >= 0 and conditions.instant_time[latest] >= events.time[event] - conditions.span:
                 return False
     return True

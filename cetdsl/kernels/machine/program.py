@@ -13,7 +13,7 @@ from cetdsl.ir.machine import LISTED, Comparison, Machine
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels._side_by_side import flat, grouped, starts_of
 from cetdsl.kernels.numbers.copying import copy
-from cetdsl.kernels.vocabulary import Events, Index, Ints, Places
+from cetdsl.kernels.vocabulary import Bools, Events, Index, Ints, Places
 from cetdsl.kernels.wire.columns import from_numpy, to_numpy
 
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
@@ -220,14 +220,18 @@ def build_tables(layout: Indexed, events: Events, numbering: Numbering = equalit
         query_bucket = update_bucket = np.zeros(0, dtype=np.int64)
         if equalities:
             query_bucket, update_bucket, _ = numbering(equalities, events)
+        later, later_valid = _column(events, order.later)
+        earlier, earlier_valid = (
+            (later, later_valid) if order.earlier == order.later else _column(events, order.earlier)
+        )
         _place_in_trees(
             events.segment_start,
             query_bucket,
             update_bucket,
-            np.ascontiguousarray(events.codes[order.later]),
-            np.ascontiguousarray(events.codes[order.earlier]),
-            np.ascontiguousarray(events.valid[order.later]),
-            np.ascontiguousarray(events.valid[order.earlier]),
+            later,
+            earlier,
+            later_valid,
+            earlier_valid,
             order.op in ("<", "<="),
             order.op in ("<=", ">="),
             all(c.later == c.earlier for c in comparisons),
@@ -235,6 +239,11 @@ def build_tables(layout: Indexed, events: Events, numbering: Numbering = equalit
             *room,
         )
     return Tables(hash_query, hash_update, hash_codes, *trees)
+
+
+def _column(events: Events, column: int) -> tuple[Ints, Bools]:
+    """Returns the codes of a column and which are not NULL, for kernels: both without gaps."""
+    return np.ascontiguousarray(events.codes[column]), np.ascontiguousarray(events.valid[column])
 
 
 @inlined
@@ -350,10 +359,13 @@ def _place_in_trees(
                 while end < size and buckets[end] == buckets[start]:
                     end += 1
             equal, behind = start, start
+            # The first tree begins at 0, which is there already: of a lone tree no memory of its base is written to.
+            base = first + start
             for position in range(start, end):
                 # ``equal:behind`` are the members with the same value as the one before ``position``.
                 i = members[position]
-                out[2, i] = first + start
+                if base:
+                    out[2, i] = base
                 out[3, i] = position - start + 1
                 out[4, i] = end - start
                 if same:
@@ -361,7 +373,8 @@ def _place_in_trees(
                         equal = position
                         while behind < end and values[behind] == values[equal]:
                             behind += 1
-                    out[0, i] = first + start
+                    if base:
+                        out[0, i] = base
                     out[1, i] = (behind if inclusive else equal) - start
             start = end
         if same:
@@ -373,7 +386,7 @@ def _place_in_trees(
             if bucketed:
                 low = np.searchsorted(buckets, query_bucket[i])
                 high = np.searchsorted(buckets, query_bucket[i], side="right")
-            base = low
+            start, base = low, first + low
             target = later[i] ^ flip
             while low < high:
                 # The query takes what stands before ``low``, and nothing from ``high`` on.
@@ -383,5 +396,6 @@ def _place_in_trees(
                     low = middle + 1
                 else:
                     high = middle
-            out[0, i] = first + base
-            out[1, i] = low - base
+            if base:
+                out[0, i] = base
+            out[1, i] = low - start

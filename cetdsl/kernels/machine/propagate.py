@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from cetdsl.ir.indexes import HASH, TOTAL, TREE
 from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.machine.conditions import Conditions, Subslices, edge_holds, may_begin, may_end, pivot_allows
+from cetdsl.kernels.machine.conditions import (
+    Conditions,
+    Subslices,
+    begins_first,
+    edge_holds,
+    may_begin,
+    may_end,
+    pivot_allows,
+)
 from cetdsl.kernels.machine.program import Program, Tables
 from cetdsl.kernels.numbers.arithmetic import extend, gather
 from cetdsl.kernels.vocabulary import Events, Ints
@@ -133,12 +141,13 @@ def propagate(
     scan_value = np.full((longest, states, width), zero)
     scan_live = np.zeros((longest, states), dtype=np.bool_)
     # Checks that most queries do not need are decided once.
-    plain_begin = conditions.pivot_variable != -2 and first_state < 0 and len(program.begin_guard) == 0
+    plain_begin = not begins_first(conditions) and first_state < 0 and len(program.begin_guard) == 0
     plain_end = len(program.end_guard) == 0 and (conditions.span == 0 or first_state < 0)
     traced, keeps = len(trace) > 0, len(ending.start) > 0
     next_row = ending.start.copy()
     for r in range(len(subslices.low)):
-        low, high, pivot, window = subslices.low[r], subslices.high[r], subslices.pivot[r], subslices.window[r]
+        low, high, window = subslices.low[r], subslices.high[r], subslices.window[r]
+        pivot, outer = subslices.pivot[r], subslices.outer[r]
         total[:] = zero
         start = low
         while start < high:
@@ -155,7 +164,13 @@ def propagate(
                     variable = program.variable[q]
                     alive = (mask >> variable) & 1 == 1
                     if alive and pivot >= 0:
-                        alive = pivot_allows(events, conditions, pivot, i, variable)
+                        alive = pivot_allows(
+                            events, conditions.pivot_variable, conditions.pivot_pair, pivot, i, variable
+                        )
+                    if alive and outer >= 0:
+                        alive = pivot_allows(
+                            events, conditions.outer_variable, conditions.outer_pair, outer, i, variable
+                        )
                     live[place, q] = alive
                     if program.scans:
                         scan_live[i - low, q] = alive
@@ -164,7 +179,7 @@ def propagate(
                     begins = program.begins[q]
                     if begins and not plain_begin:
                         begins = (first_state < 0 or q == first_state) and may_begin(
-                            program, events, conditions, q, i, subslices.first[r], pivot
+                            program, events, conditions, q, i, subslices.first[r], low
                         )
                     for k in range(width):
                         value[place, q, k] = one[k] if begins else zero
@@ -237,7 +252,7 @@ def propagate(
                         next_row[q] += 1
                     ends = program.ends[q]
                     if ends and not plain_end:
-                        ends = may_end(program, events, conditions, q, first_state, i, high, pivot)
+                        ends = may_end(program, events, conditions, q, first_state, i, high, low)
                     if ends:
                         for k in range(width):
                             out[window, k] = gather(out[window, k], value[place, q, k], prime)

@@ -81,6 +81,7 @@ from cetdsl.kernels.wire.columns import (
     integers,
     limbs_of,
     order_codes,
+    python_value,
     to_numpy,
     truths,
     unscaled_integers,
@@ -262,7 +263,8 @@ class _Matcher:
 
     def _key(self, chunk: _Chunk) -> dict[str, Any]:
         row = int(chunk.segment_start[int(self._cursor[SEGMENT])])
-        return {name: chunk.table.column(number)[row].as_py() for number, name in enumerate(self._spec.keys)}
+        columns = map(as_array, chunk.table.columns)
+        return {name: python_value(column, row) for name, column in zip(self._spec.keys, columns)}
 
     def _cannot_skip(self, chunk: _Chunk, status: int) -> EngineError:
         spec, key = self._spec, self._key(chunk)

@@ -35,6 +35,7 @@ from cetdsl.ir.layout import (
     InColumn,
 )
 from cetdsl.ir.windowing import SPAN, WHOLE, Windowing, has_windows, overlaps
+from cetdsl.kernels._heap import give_back
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import (
     as_array,
@@ -43,6 +44,7 @@ from cetdsl.kernels.wire.columns import (
     integers,
     order_codes,
     parts,
+    python_value,
     to_numpy,
     validity,
 )
@@ -57,6 +59,8 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 CHUNK_EVENTS = 131_072
 #: Bytes of events that are worth a kernel call however few events they are: those of long texts.
 CHUNK_BYTES = 32 << 20
+#: From so many events on, a chunk's arrays are not made in the memory that its batches have left.
+_MANY_EVENTS = 1 << 20
 #: The roles of columns that a kernel takes as they came.
 _AS_THEY_CAME = (UNTIL, FIRST, LAST, MATRIX, KIND, TESTS)
 #: Parts of an answer, each a list of columns of equal length.
@@ -107,10 +111,23 @@ class _Asked:
         self.look_back = windowing.length if looks_back else 0
         self.resume, self.answered = NEVER, NEVER
 
-    def cut(self, events: Events, bucket: Ints, until: Ints, complete: bool) -> tuple[Slices, tuple[Ints, Ints]]:
-        """The slices that can be answered now, and the times between which their trends begin."""
+    def cut(
+        self, events: Events, bucket: Ints, until: Ints, complete: bool, group: Callable[[int], str]
+    ) -> tuple[Slices, tuple[Ints, Ints]]:
+        """The slices that can be answered now, and the times between which their trends begin.
+
+        ``group`` describes the group of a segment, only when an error needs it.
+        """
         slices = cut_slices(
-            self.windowing, events.segment_start, events.time, bucket, complete, self.resume, self.look_back, until
+            self.windowing,
+            events.segment_start,
+            events.time,
+            bucket,
+            complete,
+            self.resume,
+            self.look_back,
+            until,
+            group,
         )
         count, windowing = len(slices.low), self.windowing
         begin, end = np.full(count, NEVER, dtype=np.int64), np.full(count, -NEVER, dtype=np.int64)
@@ -204,6 +221,7 @@ class ChunkReader:
             if rest < pending.rows or any(len(slices.slice) for slices, _ in chunk.asked):
                 # Before the chunk is answered: it has its own copy, and two would be held.
                 pending.keep(_last_rows(pending.batches, rest))
+                _give_back_after(chunk)
                 yield chunk
                 for asked, (slices, _) in dict(zip(self.asked, chunk.asked, strict=True)).items():
                     asked.advance(slices, chunk.events.time, rest > 0)
@@ -212,6 +230,7 @@ class ChunkReader:
         if pending.rows:
             chunk = self._chunk(pending.batches, True)
             pending.keep([])
+            _give_back_after(chunk)
             yield chunk
 
     def _one_key_so_far(self, pending: list[pa.RecordBatch]) -> bool:
@@ -269,7 +288,9 @@ class ChunkReader:
             )
         if ties := layout.all_of(TIE):
             new_time |= differs_from_previous([as_array(self._column(table, name)) for name in ties], count)
-        instant: Ints = np.cumsum(new_time, dtype=np.int64)
+        # In place: a sum of truth values would first make numbers of all of them, beside the sums.
+        instant = new_time.astype(np.int64)
+        np.cumsum(instant, out=instant)
         instant -= 1
         codes, valid = order_codes([self._column(table, name) for name in layout.all_of(CODE)])
         if not len(codes):
@@ -280,7 +301,12 @@ class ChunkReader:
         if layout.has(BUCKET):
             bucket = integers(kept[BUCKET])[segment_start[:-1]]
         until = integers(kept[UNTIL])[segment_start[:-1]] if layout.has(UNTIL) else bucket
-        cut = {each: each.cut(events, bucket, until, complete) for each in dict.fromkeys(self.asked)}
+
+        def group(segment: int) -> str:
+            key = tuple(python_value(kept[name], int(segment_start[segment])) for name in layout.all_of(KEY))
+            return f"group {key!r}" if key else "the whole input"
+
+        cut = {each: each.cut(events, bucket, until, complete, group) for each in dict.fromkeys(self.asked)}
         asked = [cut[each] for each in self.asked]
         values = [ValueColumn(as_array(self._column(table, name)), segment_start) for name in layout.all_of(VALUE)]
         rows = [kept.get(name, pa.nulls(count)) for name in layout.columns]
@@ -332,6 +358,12 @@ class ChunkReader:
         return start, np.concatenate(items)
 
 
+def _give_back_after(chunk: Chunk) -> None:
+    """Gives back the memory of what a chunk was made of, where that is much."""
+    if len(chunk.events.time) >= _MANY_EVENTS:
+        give_back()
+
+
 def _last_rows(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
     """Returns the last rows of some batches, without copying them or holding on to the rows before."""
     kept: list[pa.RecordBatch] = []
@@ -345,8 +377,8 @@ def _last_rows(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch
 def too_large(spec: KernelSpec, row: pa.RecordBatch | pa.Table, time: int, events: int) -> GroupTooLarge:
     """Makes the error of a window that exceeds the worker's memory; ``row`` and ``time`` are its last event's."""
     layout = spec.layout
-    key = tuple(row.column(layout.position(name))[0].as_py() for name in layout.all_of(KEY))
-    when = pa.array([time]).cast(window_type(spec))[0]
+    key = tuple(python_value(as_array(row.column(layout.position(name))), 0) for name in layout.all_of(KEY))
+    when = python_value(from_numpy(np.array([time])).cast(window_type(spec)), 0)
     joined = "list, count or sample them with algorithm='joins', " if spec.query.why_not_joined is None else ""
     return GroupTooLarge(
         f"group {key!r} needs {events} events up to time {when} at once, more than this worker's memory",

@@ -250,6 +250,26 @@ def nested_text(column: pa.Array) -> pa.Array:
     return from_bytes([repr(_positive_zeros(value)).encode() for value in values], pa.string(), absent)
 
 
+def python_value(column: pa.Array, row: int) -> Any:
+    """Returns a value as Python has it, or else as text: days before the year 1 or after 9999, and bytes of no UTF-8.
+
+    Examples
+    --------
+    >>> days = pa.array([0, 4_000_000], pa.int32()).view(pa.date32())
+    >>> python_value(days, 0), python_value(days, 1)
+    (datetime.date(1970, 1, 1), '12921-08-18')
+    """
+    try:
+        return column[row].as_py()
+    except (OverflowError, ValueError):
+        one = column.slice(row, 1)
+        if pa.types.is_date(one.type) or pa.types.is_timestamp(one.type):
+            # NumPy knows all years, and Arrow those of 16 bits.
+            unit = one.type.unit if pa.types.is_timestamp(one.type) else "D"
+            return str(integers(one).view(f"datetime64[{unit}]")[0])
+        return nested_text(one)[0].as_py()
+
+
 def _stored(kind: pa.DataType) -> pa.DataType:
     """Returns a type of values as they are stored, of which Python has each: its times end with the year 9999."""
     if pa.types.is_struct(kind):

@@ -80,9 +80,14 @@ class _Piece(NamedTuple):
         return _Piece(self.number[positions], self.time[positions], self.rows.take(from_numpy(positions)))
 
 
-class _Keyed(NamedTuple):
-    """The keys of rows: the place of each one's number among the numbers that occur, which rise."""
+class _Unsorted(NamedTuple):
+    """Rows that are to be sorted by their keys and times.
 
+    Of each row there is the place of its key's number among the ``numbers`` that occur, which rise.
+    """
+
+    time: Ints
+    rows: pa.RecordBatch
     place: Ints
     numbers: Ints
 
@@ -158,7 +163,7 @@ class _Hashing:
         # For each hash that was seen to be shared, a row with the key whose it is.
         self._owner: dict[int, pa.RecordBatch] = {}
 
-    def of_part(self, piece: _Piece, keys: int) -> tuple[_Piece, _Keyed]:
+    def of_part(self, piece: _Piece, keys: int) -> _Unsorted:
         """Numbers the keys of rows in any order; they have numbers below ``keys`` so far, in any order."""
         one_each = np.empty(keys, dtype=np.int64)
         one_each[piece.number] = np.arange(len(piece.number))
@@ -166,10 +171,10 @@ class _Hashing:
         numbers, place, sharing = np.unique(hashes, return_inverse=True, return_counts=True)
         place = place[piece.number]
         if len(numbers) == keys:
-            return piece, _Keyed(place, numbers)
+            return _Unsorted(piece.time, piece.rows, place, numbers)
         return self._without_strangers(piece._replace(number=numbers[place]), numbers[sharing > 1], None)
 
-    def of_pieces(self, pieces: Sequence[_Piece], before: _Piece | None) -> tuple[_Piece, _Keyed]:
+    def of_pieces(self, pieces: Sequence[_Piece], before: _Piece | None) -> _Unsorted:
         """Joins pieces, of which each is in order, and numbers their keys.
 
         ``before`` is the row before them all, if there is one.
@@ -191,14 +196,15 @@ class _Hashing:
             return self._without_strangers(piece, np.unique(hashes[shared]), before)
         place = np.empty(len(begins), dtype=np.int64)
         place[order] = np.cumsum(is_new) - 1
-        return piece, _Keyed(np.repeat(place, np.diff(begins, append=len(piece.number))), hashes[is_new])
+        of_rows = np.repeat(place, np.diff(begins, append=len(piece.number)))
+        return _Unsorted(piece.time, piece.rows, of_rows, hashes[is_new])
 
     def _keys(self, rows: pa.RecordBatch, positions: Ints | None = None) -> list[pa.Array]:
         """Returns the keys of rows, or of those at some positions."""
         keys = [rows.column(key) for key in self.order.keys]
         return keys if positions is None else [key.take(from_numpy(positions)) for key in keys]
 
-    def _without_strangers(self, piece: _Piece, shared: Ints, before: _Piece | None) -> tuple[_Piece, _Keyed]:
+    def _without_strangers(self, piece: _Piece, shared: Ints, before: _Piece | None) -> _Unsorted:
         """Returns the other rows, and their keys, where some hashes are shared."""
         strange = np.zeros(len(piece.number), dtype=np.bool_)
         for number in shared.tolist():
@@ -212,7 +218,7 @@ class _Hashing:
         self.strangers.add(piece.at(np.flatnonzero(strange)).rows)
         piece = piece.at(np.flatnonzero(~strange))
         numbers, place = np.unique(piece.number, return_inverse=True)
-        return piece, _Keyed(place, numbers)
+        return _Unsorted(piece.time, piece.rows, place, numbers)
 
 
 def _differs(numbers: Ints) -> Bools:
@@ -225,15 +231,19 @@ def _sorted(order: RowOrder, batches: list[pa.RecordBatch], hashing: _Hashing | 
 
     Keys are in the order in which they are met, or in that of their hashes.
     """
+    yield from _in_pieces(order, _unsorted(order, batches, hashing))
+
+
+def _unsorted(order: RowOrder, batches: list[pa.RecordBatch], hashing: _Hashing | None) -> _Unsorted:
+    """Takes the rows out of the list of batches, and numbers their keys."""
     table = pa.Table.from_batches(batches)
     batches.clear()
     rows = one_batch(table)
     del table
     number, keys = key_numbers([rows.column(key) for key in order.keys], rows.num_rows)
-    piece, keyed = _Piece(number, _times(order, rows), rows), _Keyed(number, np.arange(keys))
-    if hashing is not None:
-        piece, keyed = hashing.of_part(piece, keys)
-    yield from _in_pieces(order, piece, keyed)
+    if hashing is None:
+        return _Unsorted(_times(order, rows), rows, number, np.arange(keys))
+    return hashing.of_part(_Piece(number, _times(order, rows), rows), keys)
 
 
 def _times(order: RowOrder, rows: pa.RecordBatch) -> Ints:
@@ -249,15 +259,15 @@ def _times(order: RowOrder, rows: pa.RecordBatch) -> Ints:
     return time
 
 
-def _positions(order: RowOrder, rows: pa.RecordBatch, keyed: _Keyed, time: Ints) -> tuple[Places, Ints] | None:
+def _positions(order: RowOrder, unsorted: _Unsorted) -> tuple[Places, Ints] | None:
     """Returns the positions of rows in order, and their times then; None if they are in order."""
-    number = keyed.place
+    time, rows, number, numbers = unsorted
     # NULL may have the number of a value.
     has_nulls = bool(order.by) and rows.column(order.by[0].column).null_count > 0
     ties = order.by[0 if has_nulls else 1 :]
     if _is_in_order(number, time, bool(ties)):
         return None
-    positions, times = order_by_key_and_time(number, len(keyed.numbers), time)
+    positions, times = order_by_key_and_time(number, len(numbers), time)
     if ties:
         number = number[positions]
         _break_ties(positions, (times[1:] == times[:-1]) & (number[1:] == number[:-1]), ties, rows)
@@ -284,17 +294,17 @@ def _break_ties(positions: Places, same: Bools, ties: Sequence[OrderKey], rows: 
     positions[tied] = positions[tied][np.lexsort((*by, instant))]
 
 
-def _in_pieces(order: RowOrder, unsorted: _Piece, keyed: _Keyed) -> Iterator[_Piece]:
+def _in_pieces(order: RowOrder, unsorted: _Unsorted) -> Iterator[_Piece]:
     """Yields rows in order, a batch at a time."""
-    _, time, rows = unsorted
-    place, numbers = keyed
-    found = _positions(order, rows, keyed, time)
+    time, rows, place, numbers = unsorted
+    found = _positions(order, unsorted)
     if found is None:
         for low, high in _batches(rows.num_rows):
             yield _Piece(numbers[place[low:high]], time[low:high], rows.slice(low, high - low))
         return
     positions, times = found
     counts = np.bincount(place)
+    del unsorted, time, place  # they may be larger than the rows
     ends = np.cumsum(counts)
     first = positions[ends - counts]
     alike, sorted_by = _alike_in_key(order, rows.schema), _sorted_by_its_values(order, rows)
@@ -491,7 +501,7 @@ def _merged(hashing: _Hashing, parts: Sequence[Iterator[_Piece]]) -> Iterator[_P
         end = min((head.last for head in heads if head.goes_on), default=None)
         taken = [piece for head in heads for piece in head.take(end)]
         if taken:
-            for piece in _in_pieces(hashing.order, *hashing.of_pieces(taken, last)):
+            for piece in _in_pieces(hashing.order, hashing.of_pieces(taken, last)):
                 yield piece
                 last = piece.part(len(piece.number) - 1, len(piece.number))
         for head in heads:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cetdsl.errors import GroupTooLarge
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing, has_windows
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.vocabulary import Ints, Slices
+from cetdsl.kernels.vocabulary import Floats, Ints, Slices
 
 #: Before all times and windows: "none has been answered yet" and "answer everything"; its negative is behind them all.
 NEVER = -(2**62)
@@ -24,6 +26,7 @@ def cut_slices(
     resume: int,
     look_back: int = 0,
     until: Ints | None = None,
+    group: Callable[[int], str] = "segment {}".format,
 ) -> Slices:
     """Returns the slices that can be answered now.
 
@@ -31,7 +34,7 @@ def cut_slices(
     that of its last one, where it has several. ``complete``
     says whether no more events of the last segment will come. ``resume`` is the number of the first segment's first
     window that has not been answered before. ``look_back`` says, with a span, how long before its first event a trend
-    still depends on events (because of a leading negation).
+    still depends on events (because of a leading negation). ``group`` describes the group of a segment, for an error.
     """
     if has_windows(windowing):
         last = bucket if until is None else until
@@ -40,7 +43,7 @@ def cut_slices(
             lengths = windowing.length, windowing.slide, windowing.cut
             # No event lies in more windows than that, so there is most often no need to count them.
             if len(time) * (windowing.length // windowing.slide + 1) > MOST_WINDOWS:
-                _refuse_many(count_windows(*given, *lengths))
+                _refuse_many(count_windows(*given, *lengths), group)
             return Slices(*_sliding(*given, *lengths, True))
         # Trends that begin in a window go on for a span. Windows that need the same events have trends of their own.
         arguments = (look_back + windowing.slide + windowing.length, windowing.slide, windowing.cut, False)
@@ -59,11 +62,13 @@ def cut_slices(
     return Slices(low, high, numbers, np.zeros(len(numbers), dtype=np.int64), numbers, int(keep_from), NEVER)
 
 
-def _refuse_many(windows: float) -> None:
-    if windows > MOST_WINDOWS:
+def _refuse_many(windows: Floats, group: Callable[[int], str]) -> None:
+    """Raises where segments have too many windows together, and names the one that has the most."""
+    if windows.sum() > MOST_WINDOWS:
+        most = int(windows.argmax())
         raise GroupTooLarge(
-            f"events that are read together lie in {windows:,.0f} windows, more than the {MOST_WINDOWS:,} that can be "
-            "answered at once",
+            f"events that are read together lie in {windows.sum():,.0f} windows, more than the {MOST_WINDOWS:,} that "
+            f"can be answered at once; {windows[most]:,.0f} of them are of {group(most)}",
             hint="use a longer SLIDE or a shorter WITHIN, or WITHIN alone, which has one answer for each group",
         )
 
@@ -94,9 +99,10 @@ def count_windows(
     length: int,
     slide: int,
     cut: int,
-) -> float:
-    """Counts the windows with events that can be answered now, in time with the number of events."""
-    segments, count = len(segment_start) - 1, 0.0
+) -> Floats:
+    """Counts the windows of each segment with events that can be answered now, in time with the number of events."""
+    segments = len(segment_start) - 1
+    count = np.zeros(segments, dtype=np.float64)
     for s in range(segments):
         first, last = segment_start[s], segment_start[s + 1]
         bounds = bucket[s], until[s], s == segments - 1 and not complete, resume if s == 0 else NEVER
@@ -105,7 +111,7 @@ def count_windows(
             # The windows of this event that none of an earlier one is.
             k = max(k, (time[i] - length) // slide + 1)
             end = min(time[i] // slide + 1, stop)
-            count += max(end - k, 0)
+            count[s] += max(end - k, 0)
             k = max(k, end)
     return count
 
@@ -187,6 +193,17 @@ def pivot_subslices(low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: 
                 out[3, position] = s
                 position += 1
     return out[0], out[1], out[2], out[3]
+
+
+@jit
+def within_span(low: Ints, high: Ints, time: Ints, event: Ints, length: int) -> tuple[Ints, Ints]:
+    """Returns the events among ``low:high`` of each row that a trend of a span may have beside its ``event``."""
+    since, until = low.copy(), high.copy()
+    for s in range(len(event)):
+        own = time[low[s] : high[s]]
+        since[s] += np.searchsorted(own, time[event[s]] - length)
+        until[s] = low[s] + np.searchsorted(own, time[event[s]] + length, side="right")
+    return since, until
 
 
 @jit

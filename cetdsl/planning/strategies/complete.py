@@ -49,12 +49,11 @@ from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.extremes import with_extreme
+from cetdsl.planning.extremes import with_extremes
 from cetdsl.planning.listed_pairs import with_listed_pairs
-from cetdsl.planning.pivots import joint_pivot
 from cetdsl.planning.shadows import TooMany, plan_shadows
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
-from cetdsl.planning.strategies.kernel import base_spec, merged, why_not_propagate
+from cetdsl.planning.strategies.kernel import about_pivots, base_spec, merged, why_not_along_edges
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
 
 #: What ``algorithm=`` may say.
@@ -184,11 +183,10 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
 def _build_of(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Declined:
     """Builds the graphs of one automaton."""
     source = source_of(request.resolved)
-    reason = why_not_propagate(compiled, source)
+    reason = why_not_along_edges(compiled)
     if reason is not None:
         return Declined(reason)
-    pivot = joint_pivot(compiled.machine, compiled.pairs) if compiled.pairs else -1
-    spec = base_spec(source, compiled, request.completeness).with_query(pivot=pivot)
+    spec = about_pivots(base_spec(source, compiled, request.completeness), compiled)
     reason = why_edges_do_not_tell(compiled, source, request.completeness)
     if reason is not None:
         try:
@@ -273,14 +271,14 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
 def _candidates(compiled: Compiled, request: CompleteRequest, columns: set[str]) -> ListPaths | None:
     """Lists the trends that are complete among those about the same extreme event; None if there is no such event.
 
-    Each trend is about one extreme event, and those about one are the paths of a graph. A complete trend is complete
-    among these, too, and what contains another trend is part of a complete one: so the complete trends are those that
-    no other candidate contains.
+    Each trend is about one extreme event, or two, and those about the same are the paths of a graph, or with a span of
+    one for each first event. A complete trend is complete among these, too, and what contains another trend is part of
+    a complete one: so the complete trends are those that no other candidate contains.
     """
     if request.algorithm == "definition":
         return None
-    parted = with_extreme(compiled)
-    if parted.parts is None:
+    parted = with_extremes(compiled)
+    if not parted.parts:
         return None
     built = _build_of(parted, request)
     if isinstance(built, Declined):

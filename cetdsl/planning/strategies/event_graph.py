@@ -6,7 +6,6 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery, check_choice
 from cetdsl.ir.kernel import ALL, NOT_NEIGHBOURS
 from cetdsl.ir.operators import Scan, ShowGraph
-from cetdsl.ir.schema import refuse_duplicates
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
@@ -27,7 +26,7 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
     A query whose trends are not the paths of a graph is refused, and so are joins that cannot build it.
     """
     check_choice("algorithm", algorithm, GRAPH_ALGORITHMS)
-    refuse_duplicates(columns)
+    resolved.schema.refuse_duplicates(columns)
     if isinstance(resolved.query.pattern, And):
         raise _no_graph("AND at the top pairs two sets of trends")
     if resolved.query.matching != ANY:

@@ -14,9 +14,9 @@ from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.compile import compile_query, queries_of_sides, why_finished
-from cetdsl.planning.extremes import with_extreme
+from cetdsl.planning.extremes import with_extremes
 from cetdsl.planning.listed_pairs import with_listed_pairs
-from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
+from cetdsl.planning.pivots import pivots_of, search_pivot, worth_passes
 from cetdsl.planning.sights import with_sights
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -40,7 +40,7 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
 
 
 def _prepared(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
-    return with_extreme(with_listed_pairs(with_sights(compiled, resolved), resolved))
+    return with_extremes(with_listed_pairs(with_sights(compiled, resolved), resolved))
 
 
 def merged(plan: Operator) -> Operator:
@@ -50,17 +50,24 @@ def merged(plan: Operator) -> Operator:
 
 def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
     """Returns why counts cannot be carried along the automaton; None when they can."""
+    reason = why_not_along_edges(compiled)
+    if reason is not None or not compiled.pairs:
+        return reason
+    pivots = pivots_of(compiled.machine, compiled.pairs)
+    if worth_passes(compiled.machine, pivots, source.windowing.kind):
+        return None
+    return "passes about two events of a trend pay for trends of any length, and these have a bounded one"
+
+
+def why_not_along_edges(compiled: Compiled) -> str | None:
+    """Returns why the trends are not paths of graphs, each with one event of each pivot; None when they are."""
     finished = why_finished(compiled)
     if finished is not None:
         return finished
     if any(negation.looks_at_trend for negation in compiled.negations):
         return "a NOT depends on which events the trend binds"
-    if compiled.pairs:
-        pivot = joint_pivot(compiled.machine, compiled.pairs)
-        if pivot < 0:
-            return "pairwise predicates relate no variable that binds exactly one event of each trend to all others"
-        if source.windowing.kind == SPAN and not always_first(compiled.machine, pivot):
-            return "a span and a pairwise predicate fix two different events of a trend"
+    if compiled.pairs and not pivots_of(compiled.machine, compiled.pairs):
+        return "pairwise predicates relate no variable, and no two, that bind one event of each trend to all others"
     return None
 
 
@@ -74,9 +81,15 @@ def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> Ke
     return KernelSpec(query, layout, Answer(len(source.groups)))
 
 
+def about_pivots(spec: KernelSpec, compiled: Compiled) -> KernelSpec:
+    """Returns the specification with the pivots that all pairwise predicates are about."""
+    pivot, outer = (*pivots_of(compiled.machine, compiled.pairs), -1, -1)[:2]
+    return spec.with_query(pivot=pivot, outer=outer)
+
+
 def _propagate(scan: Scan, accumulators: AccumulatorPlan, number: str, partial: bool) -> Propagate:
     compiled = scan.compiled
-    spec = base_spec(scan.source, compiled).with_query(pivot=joint_pivot(compiled.machine, compiled.pairs))
+    spec = about_pivots(base_spec(scan.source, compiled), compiled)
     spec = attrs.evolve(spec, answer=accumulators.answer(scan.source, number, partial))
     return Propagate(scan, spec, tuple(accumulators.values))
 

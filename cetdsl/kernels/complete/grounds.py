@@ -1,0 +1,94 @@
+"""Grounds: the events that the trends of slices are made of, those of a chunk or those beside one event of a pivot.
+
+Where pairwise predicates relate all events of a trend to its pivot, each event of the pivot has a ground of its own,
+which holds the events that they allow beside it: there is nothing left for them to tell. With a span a ground has a
+slice for each event that a trend may begin with, so that the two may be any events of a trend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.kernel import KernelQuery
+from cetdsl.kernels._side_by_side import lots
+from cetdsl.kernels.graph.pivots import beside_pivots
+from cetdsl.kernels.graph.standing import NO_DEADLINES
+from cetdsl.kernels.machine.conditions import pivot_demands, span_of
+from cetdsl.kernels.vocabulary import Events, Ints
+from cetdsl.kernels.wire.windows import pivot_subslices, within_span
+
+#: Events beside pivots, each counted once per pivot, that are copied at a time.
+MOST_COPIES = 2**20
+
+
+class Ground(NamedTuple):
+    """The events of some grounds, each a key of its own if there is a pivot, and the chunk's ``number`` of each event.
+
+    ``deadline``, of shape (events, base states), is the time up to which a trend may last that goes through something
+    before the event; it is empty without a span.
+    """
+
+    events: Events
+    number: Ints
+    deadline: Ints = NO_DEADLINES
+
+
+class Asked(NamedTuple):
+    """Slices that a graph is to be built of.
+
+    ``slices`` are the chunk's numbers of them. Their events are ``low:high`` of a ground, and ``since:until`` are those
+    of the chunk, of which some may not stand beside the ``pivot`` and the ``outer`` pivot (their numbers in the chunk;
+    -1: none). With a span ``since`` is the event that trends begin with, and ``begin`` the variable that it is bound to
+    there; elsewhere -1.
+    """
+
+    slices: Ints
+    low: Ints
+    high: Ints
+    since: Ints
+    until: Ints
+    pivot: Ints
+    outer: Ints
+    begin: Ints
+
+    def rows(self, chosen: slice | Ints) -> Asked:
+        """Returns the chosen rows."""
+        return Asked(*(column[chosen] for column in self))
+
+    def lots(self) -> Iterator[Asked]:
+        """Yields rows whose copies fit memory together."""
+        return map(self.rows, lots(self.high - self.low, MOST_COPIES))
+
+
+class Grounds:
+    """Finds the grounds of a query's slices."""
+
+    def __init__(self, query: KernelQuery) -> None:
+        self._demands = {pivot: pivot_demands(query, pivot) for pivot in query.pivots}
+        self._pivot, self._outer, self._span = query.pivot, query.outer, span_of(query)
+
+    def of(self, events: Events, slices: Ints, low: Ints, high: Ints) -> Iterator[tuple[Ground, Asked]]:
+        """Yields grounds of the events ``low:high`` of slices, and the slices that they have: once for each pivot."""
+        nothing = np.full_like(slices, -1)
+        whole = Ground(events, np.arange(len(events.time)))
+        asked = Asked(slices, low, high, low, high, nothing, nothing, nothing)
+        for outer, about in self._beside(whole, asked, self._outer):
+            yield from self._beside(outer, about._replace(outer=about.pivot), self._pivot)
+
+    def _beside(self, ground: Ground, asked: Asked, variable: int) -> Iterator[tuple[Ground, Asked]]:
+        """Yields the grounds within others of each event of a pivot, if there is such a variable."""
+        if variable < 0:
+            yield ground, asked
+            return
+        low, high, pivot, row = pivot_subslices(asked.low, asked.high, ground.events.mask, 1 << variable, False)
+        if self._span:
+            low, high = within_span(low, high, ground.events.time, pivot, self._span)
+        for some in lots(high - low, MOST_COPIES):
+            given = low[some], high[some], pivot[some]
+            own, place = beside_pivots(ground.events, variable, self._demands[variable], *given)
+            start, rows = own.segment_start, asked.rows(row[some])
+            rows = rows._replace(low=start[:-1], high=start[1:], pivot=ground.number[pivot[some]])
+            yield Ground(own, ground.number[place]), rows
