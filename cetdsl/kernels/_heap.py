@@ -1,8 +1,9 @@
 """Gives memory that was freed back to the system, of which C's allocator keeps much.
 
 It keeps what lies between pieces that are still held: of a task that sorted and packed batches of a megabyte, a hundred
-megabytes may remain. Arrays of tens of megabytes are never taken from there, and a worker that waits for its next task
-has no use for it.
+megabytes may remain. Arrays of tens of megabytes, as kernels make them of many events, are never taken from there.
+
+To do so after each task as well takes 3 % longer for ten million events of 10,000 keys, and workers hold as much.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from cetdsl.errors import CetdslError, GroupTooLarge, MissingDependency
-from cetdsl.kernels._heap import give_back
 
 # Arrow's own allocator keeps what was freed, a tenth of a worker's memory, and takes as long.
 pa.set_memory_pool(pa.system_memory_pool())
@@ -76,7 +75,6 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
         for columns in stream(pickle.loads(payload), batches):
             yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])
         _settle(stage)
-        give_back()
     except CetdslError as error:
         # Spark shows the worker's traceback; the frames of a kernel would only bury what went wrong.
         raise error.with_traceback(None) from None
