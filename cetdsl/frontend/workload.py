@@ -200,7 +200,10 @@ class Workload(Bound):
 
     def _plan(self, number: str) -> AnswerTogether:
         check_number(number)
-        hint = "give the query a RETURN clause, or ask for trends, with trends() or results(of='trends')"
+        hint = (
+            "give the query a RETURN clause, in Python .returning(cet.count()), "
+            "or ask for trends, with trends() or results(of='trends')"
+        )
         nothing = [name for name, query in self._queries.items() if not query.returning]
         errors = [of_query(name, ResolutionError("there is nothing to return", hint=hint)) for name in nothing]
         raise_together(errors, "the workload")
