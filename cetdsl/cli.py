@@ -79,6 +79,8 @@ _NO_URI = "Relative path in absolute URI"
 _HINT_OF_COLONS = (
     "check the path; Hadoop finds no names with a colon by patterns: give such files one by one, or their folder"
 )
+#: The arguments of Python that hints name and that are options here.
+_ARGUMENT = re.compile(r"\b(number|on_null_time|layout)='(\w+)'")
 _EXAMPLES = """\
 examples:
   cetdsl run "PATTERN SEQ(A, B+ b[]) WHERE b.price < NEXT(b).price WITHIN 1 hour SLIDE 10 min" \\
@@ -120,9 +122,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if verbose or not _is_expected(error):
             raise
-        print(f"error: {readable(error)}", file=sys.stderr)
+        print(f"error: {_with_options(readable(error))}", file=sys.stderr)
         return 2
     return 0
+
+
+def _with_options(message: str) -> str:
+    """Returns a message of the library in the words of the command line.
+
+    Examples
+    --------
+    >>> _with_options("leave these rows out with on_null_time='skip'")
+    'leave these rows out with --on-null-time skip'
+    """
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", message)
 
 
 def _is_expected(error: Exception) -> bool:
