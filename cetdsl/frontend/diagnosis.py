@@ -161,6 +161,20 @@ class Diagnosis:
         pyspark.sql.DataFrame
             ``missed``, the text of the demand; ``lasts``, the time from the first event to the last, in microseconds or
             ticks; and ``trend``, as of :meth:`PatternFrame.trends`.
+
+        Raises
+        ------
+        InvalidNode
+            If ``limit`` is no whole number from 1 on.
+        UnknownColumn
+            If ``columns`` names a column that the DataFrame does not have.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "view"), (20, "cart")], "t int, type string")
+        >>> diagnosis = df.pattern("PATTERN SEQ(view, cart) WITHIN 5", time="t").diagnose()
+        >>> diagnosis.misses(columns=["t"]).select("missed", "lasts", "trend.event.t").collect()
+        [Row(missed='WITHIN 5', lasts=19, t=[1, 20])]
         """
         return self._asking.misses(self._misses, positive("limit", limit), columns)
 
@@ -184,7 +198,19 @@ class Diagnosis:
         return Explanation((("diagnosis", diagnosis_views(causes, self.notes, tables)),))
 
     def html(self) -> str:
-        """A web page that shows all that was found, which needs no other file and no network."""
+        """Returns a web page that shows all that was found, which needs no other file and no network.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "view"), (2, "cart")], "t int, type string")
+        >>> page = df.pattern("PATTERN SEQ(View, cart)", time="t").diagnose().html()
+        >>> "View binds no event" in page
+        True
+        """
         return self.explanation.html()
 
     def write_html(self, file: str | PathLike[str]) -> None:
@@ -194,6 +220,18 @@ class Diagnosis:
         ----------
         file : str or path
             It is replaced if it exists.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> df = spark.createDataFrame([(1, "view"), (2, "cart")], "t int, type string")
+        >>> file = os.path.join(tempfile.mkdtemp(), "why.html")
+        >>> df.pattern("PATTERN SEQ(View, cart)", time="t").diagnose().write_html(file)
         """
         self.explanation.write_html(file)
 
@@ -217,7 +255,7 @@ def diagnose(df: DataFrame, query: Query, binding: Binding, sample: int = USUAL_
 
 @attrs.frozen
 class _Test:
-    """A condition on the events of a variable, and those that stand before it."""
+    """One condition on the events of a variable, and the conditions ``before`` it, which are evaluated first."""
 
     variable: str
     condition: Expr

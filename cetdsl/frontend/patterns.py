@@ -666,6 +666,11 @@ def events(*names: str) -> tuple[EventVariable, ...]:
     -------
     tuple of EventVariable
 
+    Raises
+    ------
+    InvalidNode
+        If a name is no string, or is empty.
+
     Examples
     --------
     >>> A, B = events("A", "B")
@@ -747,7 +752,7 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     text : str
         ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...]
         [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]``.
-    **parameters
+    **parameters : constant
         The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, lengths of time, truth
         values or None. They are bound as values, and never read as part of the query. A parameter in the place of a
         length of time takes what :meth:`~cetdsl.QueryTerm.within` takes; those of ``A{:least,:most}`` take whole
