@@ -37,7 +37,7 @@ _NOTHING = Compiled(Automaton((), (), (), (), ()), (), Machine((), (), (), ()), 
 
 @attrs.frozen
 class Measure:
-    """A measure of a term, over the single events ``among`` which all conditions hold.
+    """A measure of a term, taken over the rows for which all conditions in ``among`` hold.
 
     Rows without a time are no events. A condition is evaluated only where those before it hold, as one that guards
     another must come first.
@@ -116,7 +116,7 @@ class Census:
         return int(row[0] or 0)
 
     def sampled(self, keys: Sequence[str], share: float) -> DataFrame:
-        """The rows of about such a share of the keys, all of each; without keys, such a share of the time."""
+        """Returns all rows of about a share of the keys; without keys, the earliest rows, about this share of all."""
         if keys:
             # Equal doubles have equal hashes but for the two zeros.
             columns = [F.expr(equal_zeros(in_backquotes(name), self._frame.type_of(name))) for name in keys]
@@ -127,7 +127,7 @@ class Census:
         return self._df.filter(self._frame.ticks_of(in_backquotes(self._source.time)) <= row[0])
 
     def lasting(self, trends: DataFrame) -> DataFrame:
-        """Rows of trends with what each ``lasts``, in microseconds or ticks, from its first event to its last."""
+        """Adds how long each trend ``lasts``: from its first event to its last, in microseconds or ticks."""
         first, last = times_of_ends(self._source.time)
         ends = {"first": first, "last": last}
         lasts = self._frame.ticks_of("last") - self._frame.ticks_of("first")
@@ -154,7 +154,7 @@ def held(df: DataFrame, names: Collection[str] | None) -> Iterator[DataFrame]:
 
 
 def totals_of(counted: DataFrame) -> Mapping[str, float]:
-    """The number of trends of each query, over all groups and windows, of the logarithms that a workload answers.
+    """Returns the number of trends of each query in all groups and windows, given the answer in logarithms.
 
     Numbers that are whole and below 2^45 are exact; infinity stands for what is beyond doubles.
     """

@@ -22,7 +22,7 @@ from cetdsl.pattern.expressions import MIRRORED
 
 
 class Walks(NamedTuple):
-    """The events that a side receives from: those of smaller, equal and larger values."""
+    """Whether an event receives from events of the other side whose values are smaller, equal, and larger."""
 
     smaller: bool
     equal: bool
@@ -48,7 +48,9 @@ class Members(NamedTuple):
 
 
 class Link(NamedTuple):
-    """The sorted members of both sides, the members of the second counted on from those of the first.
+    """The members of two linked variables, sorted together by the values that the link compares.
+
+    Members of the second variable are numbered on from those of the first.
 
     Attributes
     ----------
