@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -36,11 +36,12 @@ import cetdsl as cet
 from cetdsl.demo import run_demo
 from cetdsl.errors import SHARES, CetdslError, CommandLineError, nearest
 from cetdsl.execution.compat import condition_of, is_of_spark
-from cetdsl.explain.stages import ON_REQUEST, STAGES
+from cetdsl.explain.stages import ON_REQUEST, STAGES, Explanation
 from cetdsl.explain.timeline import require_plotly
 from cetdsl.frontend import sase
-from cetdsl.frontend.diagnosis import USUAL_SAMPLE
+from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis
 from cetdsl.frontend.patterns import QueryTerm
+from cetdsl.frontend.session import PatternFrame
 from cetdsl.frontend.watch import micro_batches
 from cetdsl.paths import as_written, in_full, lies_in, literal, place_of, share_files
 from cetdsl.pattern.expressions import Literal, attributes
@@ -564,23 +565,20 @@ def _stopped_by_interrupt(running: StreamingQuery) -> Iterator[None]:
 
 
 def _explain(chosen: argparse.Namespace) -> None:
-    _check_page(chosen)
-    query = _query(chosen)
-    inputs = _common_format(chosen)
-    with _session(chosen) as spark, _naming_files(chosen):
-        bound = _bind(_events(spark, inputs, query, chosen), query, chosen)
-        found = bound.explain(chosen.stage, measured=chosen.measured)
-        print(found)
-    _write_page(found, chosen.html)
+    _report(chosen, lambda bound: bound.explain(chosen.stage, measured=chosen.measured))
 
 
 def _diagnose(chosen: argparse.Namespace) -> None:
+    _report(chosen, lambda bound: bound.diagnose(chosen.sample) if chosen.sample else bound.diagnose())
+
+
+def _report(chosen: argparse.Namespace, ask: Callable[[PatternFrame], Explanation | Diagnosis]) -> None:
+    """Prints what is asked about the query and its files, and writes it as a web page where that is requested."""
     _check_page(chosen)
     query = _query(chosen)
     inputs = _common_format(chosen)
     with _session(chosen) as spark, _naming_files(chosen):
-        bound = _bind(_events(spark, inputs, query, chosen), query, chosen)
-        found = bound.diagnose(chosen.sample) if chosen.sample else bound.diagnose()
+        found = ask(_bind(_events(spark, inputs, query, chosen), query, chosen))
         print(found)
     _write_page(found, chosen.html)
 

@@ -120,6 +120,25 @@ def _deliver(link: Link, r: int, backwards: bool, received: NDArray[Any], total:
                 received[m, k] = add(received[m, k], total[k], prime)
 
 
+@inlined
+def _exchange(
+    link: Link,
+    r: int,
+    backwards: bool,
+    equal: bool,
+    sent: NDArray[Any],
+    received: NDArray[Any],
+    total: NDArray[Any],
+    prime: Any,
+) -> None:
+    """Delivers a total to the receivers of a run, and adds what its senders send, first if ``equal`` values count."""
+    if equal:
+        _collect(link, r, backwards, sent, total, prime)
+    _deliver(link, r, backwards, received, total, prime)
+    if not equal:
+        _collect(link, r, backwards, sent, total, prime)
+
+
 @jit
 def send(
     link: Link, backwards: bool, walks: Walks, sent: NDArray[Any], received: NDArray[Any], zero: Any, prime: Any
@@ -143,20 +162,12 @@ def send(
         for r in range(runs):
             if link.begins[r] or not walks.smaller:
                 total[:] = zero
-            if walks.equal:
-                _collect(link, r, backwards, sent, total, prime)
-            _deliver(link, r, backwards, received, total, prime)
-            if not walks.equal:
-                _collect(link, r, backwards, sent, total, prime)
+            _exchange(link, r, backwards, walks.equal, sent, received, total, prime)
     if walks.larger:
         for r in range(runs - 1, -1, -1):
             if link.begins[r + 1]:
                 total[:] = zero
-            if walks.equal:
-                _collect(link, r, backwards, sent, total, prime)
-            _deliver(link, r, backwards, received, total, prime)
-            if not walks.equal:
-                _collect(link, r, backwards, sent, total, prime)
+            _exchange(link, r, backwards, walks.equal, sent, received, total, prime)
 
 
 @jit
