@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.errors import recovering
-from cetdsl.execution.compat import translated
+from cetdsl.execution.compat import EVALUATE_TERMS, translated
 from cetdsl.execution.layouts import times_of_ends
 from cetdsl.execution.source import EventFrame, equal_zeros
 from cetdsl.ir.compiled import Compiled
@@ -79,10 +79,10 @@ class Census:
         frame = self._frame
         ticks = frame.ticks
         totals = [F.count("*"), F.count_if(frame.time.isNull()), F.min(ticks), F.max(ticks)]
-        known = translated(lambda: [self._column(one) for one in measures], "evaluate the query's terms")
+        known = translated(lambda: [self._column(one) for one in measures], EVALUATE_TERMS)
         columns = [column.alias(f"m{number}") for number, column in enumerate([*totals, *known])]
         with recovering():
-            [row] = translated(lambda: frame.frame.agg(*columns), "evaluate the query's terms").collect()
+            [row] = translated(lambda: frame.frame.agg(*columns), EVALUATE_TERMS).collect()
         return Totals(*row[: len(totals)]), dict(zip(measures, row[len(totals) :], strict=True))
 
     def _column(self, measure: Measure) -> Column:
@@ -113,6 +113,18 @@ class Census:
         with recovering():
             counted = self._frame.frame.groupBy(*own).agg(F.count("*").alias("rows"))
             [row] = counted.agg(F.max("rows")).collect()
+        return int(row[0] or 0)
+
+    def alike(self, names: Sequence[str], variables: Sequence[tuple[Expr, ...]]) -> int:
+        """Returns the number of events that agree with another event in the columns of these names.
+
+        Events are the rows that meet all conditions of one of the ``variables``.
+        """
+        frame = self._frame
+        bound = F.coalesce(*(self._among(conditions, F.lit(True)) for conditions in variables))
+        alike = frame.frame.filter(bound).groupBy(*map(frame.own_name, names)).agg(F.count("*").alias("events"))
+        with recovering():
+            [row] = alike.filter("events > 1").agg(F.sum("events")).collect()
         return int(row[0] or 0)
 
     def sampled(self, keys: Sequence[str], share: float) -> DataFrame:

@@ -505,7 +505,7 @@ class _Diagnosing:
         for other in exchanged:
             if counts[other.query]:
                 causes.append(f"in another order, {other.text}, there would be {count_text(counts[other.query])}")
-        return causes or [self._where_it_ends(asking, told)], misses
+        return causes or [self._where_it_ends(asking, told), *self._simultaneous()], misses
 
     def _always_null(self, part: Expr) -> list[str]:
         """Returns why a predicate never holds, if a column that it compares is NULL in all events it may refer to."""
@@ -542,6 +542,20 @@ class _Diagnosing:
         if length <= window.length.amount:
             said += ", but no window that begins at a multiple of SLIDE holds it"
         return said, closest
+
+    def _simultaneous(self) -> list[str]:
+        """Returns a sentence on events of one time, which are never in one trend, if there are some."""
+        resolved = self.resolved
+        variables = [tuple(test.condition for test in tests) for tests in self.tests.values()]
+        alike = self.census.alike((*self.keys, resolved.time.name, *resolved.tie_break), variables)
+        if not alike:
+            return []
+        order = "time and tie_break" if resolved.tie_break else "time"
+        remedy = "more columns of tie_break=" if resolved.tie_break else "tie_break="
+        return [
+            f"{counted(alike, 'event')} share the {order} of another one, and such events are never in one trend; "
+            f"{remedy} would put them in order"
+        ]
 
     def _where_it_ends(self, asking: _Asking, told: Sequence[DemandFinding]) -> str:
         """The first beginning, or the first demand, that leaves no trend, where no single one is to blame."""

@@ -396,6 +396,9 @@ def _columns(columns: tuple[object, ...], method: str) -> tuple[str, ...]:
             raise InvalidNode(
                 f"{shown(column)} is to be a group, and has no name", hint="give it one: .group_by(day=...)"
             )
+        if isinstance(column, (list, tuple)) and column:
+            hint = f"write .{method}({', '.join(map(shown, column))})"
+            raise InvalidNode(f"{shown(column)} is a list, and columns are given one by one", hint=hint)
         if not isinstance(column, str) or not column:
             likely = column.node.name if isinstance(column, Term) and isinstance(column.node, Attribute) else "company"
             raise InvalidNode(f"{shown(column)} is not the name of a column", hint=f"write .{method}({likely!r})")

@@ -352,6 +352,13 @@ class PatternFrame(Bound):
         +---+---+----+----+
         <BLANKLINE>
         """
+        options: dict[str, object] = {"number": number, "emit": emit}
+        for name, value in options.items():
+            if isinstance(value, Term):
+                raise InvalidNode(
+                    f"{name}= of aggregate() is an option, and no name of a column",
+                    hint=f"choose another name, or give the query .returning({name}=...)",
+                )
         returning = tuple(Returned(_aggregate_node(name, value), name) for name, value in aggregates.items())
         if not (returning or self._query.returning):
             raise ResolutionError(
