@@ -1,9 +1,10 @@
 """Links between two variables: the values that events of one receive from the events of the other beside them.
 
 A link holds the events of both sides that have all values compared, sorted by the values of its equalities, and among
-equals by that of its other comparison. So the events that may stand beside one of them are a run of equal values, all
-that come before it, or all that come after it, and one walk over all of them, or one in either direction, sums up what
-each receives. Nothing is ever subtracted, so that sums of doubles lose nothing to cancellation, not even for ``!=``.
+equals by that of its other comparison. So the events that may stand beside a given one are those of its own run of
+equal values, all before that run, or all behind it. What each event receives is summed up by one walk over all of them,
+or by two, one in either direction. Nothing is ever subtracted, so that sums of doubles lose nothing to cancellation,
+not even for ``!=``.
 """
 
 from __future__ import annotations
