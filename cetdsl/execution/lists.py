@@ -58,17 +58,20 @@ def with_lists(
         grouped = grouped.filter(F.exists("events", lambda one: one.getField(_OWN)))
     found = [_lists_of_group(frame, column, has_own=in_stretches).alias(name) for name, column in by_variable.items()]
     events = [F.col("events")] if of_any else []
-    zipped = F.posexplode(F.arrays_zip("events", *found)).alias("p", "row")
-    exploded = translated(lambda: grouped.select(*keys, *events, zipped), EVALUATE_TERMS)
     row = F.col("row").getField("events")
-    if in_stretches:
-        exploded = exploded.filter(row.getField(_OWN))
     kept = [row.getField(name).alias(name) for name in others if name not in added]
     lists = {name: F.col("row").getField(name) for name in by_variable}
     lists |= {name: _distances(frame, column, row) for name, column in of_any.items()}
     position = F.col("p").cast("bigint").alias("p")
-    in_order = [lists[f"l{n}"].alias(f"l{n}") for n in range(len(asked))]
-    listed: DataFrame = translated(lambda: exploded.select(*keys, *kept, position, *in_order), EVALUATE_TERMS)
+
+    def build() -> DataFrame:
+        zipped = F.posexplode(F.arrays_zip("events", *found)).alias("p", "row")
+        exploded = grouped.select(*keys, *events, zipped)
+        if in_stretches:
+            exploded = exploded.filter(row.getField(_OWN))
+        return exploded.select(*keys, *kept, position, *(lists[f"l{n}"].alias(f"l{n}") for n in range(len(asked))))
+
+    listed: DataFrame = translated(build, EVALUATE_TERMS)
     return listed
 
 
