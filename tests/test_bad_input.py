@@ -264,6 +264,8 @@ def test_wrong_arguments(spark: Any, events: Any) -> None:
         asked.aggregate(s=cet.sum(B.k))
     with pytest.raises(errors.CetdslError):
         events.pattern(FOLD, time="t").explain("nonsense")
+    with pytest.raises(errors.InvalidNode, match="'spark' is a second one"):
+        events.pattern(FOLD, time="t").explain("physical", "spark")
 
 
 def test_conditions_that_spark_refuses(spark: Any, events: Any) -> None:
