@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -36,11 +36,12 @@ import cetdsl as cet
 from cetdsl.demo import run_demo
 from cetdsl.errors import SHARES, CetdslError, CommandLineError, nearest
 from cetdsl.execution.compat import condition_of, is_of_spark
-from cetdsl.explain.stages import ON_REQUEST, STAGES
+from cetdsl.explain.stages import ON_REQUEST, STAGES, Explanation
 from cetdsl.explain.timeline import require_plotly
 from cetdsl.frontend import sase
-from cetdsl.frontend.diagnosis import USUAL_SAMPLE
+from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis
 from cetdsl.frontend.patterns import QueryTerm
+from cetdsl.frontend.session import PatternFrame
 from cetdsl.frontend.watch import micro_batches
 from cetdsl.paths import as_written, in_full, lies_in, literal, place_of, share_files
 from cetdsl.pattern.expressions import Literal, attributes
@@ -79,6 +80,8 @@ _NO_URI = "Relative path in absolute URI"
 _HINT_OF_COLONS = (
     "check the path; Hadoop finds no names with a colon by patterns: give such files one by one, or their folder"
 )
+#: The arguments of Python that hints name and that are options here.
+_ARGUMENT = re.compile(r"\b(number|on_null_time|layout)='(\w+)'")
 _EXAMPLES = """\
 examples:
   cetdsl run "PATTERN SEQ(A, B+ b[]) WHERE b.price < NEXT(b).price WITHIN 1 hour SLIDE 10 min" \\
@@ -120,9 +123,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if verbose or not _is_expected(error):
             raise
-        print(f"error: {readable(error)}", file=sys.stderr)
+        print(f"error: {_with_options(readable(error))}", file=sys.stderr)
         return 2
     return 0
+
+
+def _with_options(message: str) -> str:
+    """Returns a message of the library in the words of the command line.
+
+    Examples
+    --------
+    >>> _with_options("leave these rows out with on_null_time='skip'")
+    'leave these rows out with --on-null-time skip'
+    """
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", message)
 
 
 def _is_expected(error: Exception) -> bool:
@@ -551,23 +565,20 @@ def _stopped_by_interrupt(running: StreamingQuery) -> Iterator[None]:
 
 
 def _explain(chosen: argparse.Namespace) -> None:
-    _check_page(chosen)
-    query = _query(chosen)
-    inputs = _common_format(chosen)
-    with _session(chosen) as spark, _naming_files(chosen):
-        bound = _bind(_events(spark, inputs, query, chosen), query, chosen)
-        found = bound.explain(chosen.stage, measured=chosen.measured)
-        print(found)
-    _write_page(found, chosen.html)
+    _report(chosen, lambda bound: bound.explain(chosen.stage, measured=chosen.measured))
 
 
 def _diagnose(chosen: argparse.Namespace) -> None:
+    _report(chosen, lambda bound: bound.diagnose(chosen.sample) if chosen.sample else bound.diagnose())
+
+
+def _report(chosen: argparse.Namespace, ask: Callable[[PatternFrame], Explanation | Diagnosis]) -> None:
+    """Prints what is asked about the query and its files, and writes it as a web page where that is requested."""
     _check_page(chosen)
     query = _query(chosen)
     inputs = _common_format(chosen)
     with _session(chosen) as spark, _naming_files(chosen):
-        bound = _bind(_events(spark, inputs, query, chosen), query, chosen)
-        found = bound.diagnose(chosen.sample) if chosen.sample else bound.diagnose()
+        found = ask(_bind(_events(spark, inputs, query, chosen), query, chosen))
         print(found)
     _write_page(found, chosen.html)
 

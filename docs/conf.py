@@ -52,5 +52,6 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
 # All of numpydoc's checks, but for those that ask for sections where a sentence says enough (extended summary, see
-# also, parameters and results of functions that explain themselves). tests/test_public_api.py looks for the examples.
-numpydoc_validation_checks = {"all", "ES01", "EX01", "PR01", "PR07", "RT01", "RT03", "SA01", "SS05"}
+# also, descriptions of what a name or a type tells), and the one that asks how to construct classes that users are
+# given. tests/test_public_api.py looks for the examples, and for the parameters of functions.
+numpydoc_validation_checks = {"all", "ES01", "EX01", "PR01", "PR07", "RT03", "SA01", "SS05"}

@@ -245,6 +245,11 @@ def test_wrong_arguments(spark: Any, events: Any) -> None:
         asked.aggregate()
     with pytest.raises(errors.InvalidNode, match="n= is not an aggregate"):
         asked.aggregate(n=B.x)
+    with pytest.raises(errors.InvalidNode, match=r"number= of aggregate\(\) is an option(.|\n)*returning\(number="):
+        asked.aggregate(number=cet.count())
+    for wrong in (cet.fn.abs(B.x, 2) > 1, cet.fn.abs(B.x - cet.next_(B).x, 2) > 1):
+        with pytest.raises(errors.QueryTypeError, match="Spark cannot evaluate the query's terms"):
+            events.pattern((A >> +B).where(wrong), time="t").count_trends()
     with pytest.raises(errors.ResolutionError, match="clashes with a group column"):
         asked.count_trends("k")
     with pytest.raises(errors.InvalidNode, match=r"called 'log2', which is a form of numbers(.|\n)*number='log2'"):
@@ -259,6 +264,8 @@ def test_wrong_arguments(spark: Any, events: Any) -> None:
         asked.aggregate(s=cet.sum(B.k))
     with pytest.raises(errors.CetdslError):
         events.pattern(FOLD, time="t").explain("nonsense")
+    with pytest.raises(errors.InvalidNode, match="'spark' is a second one"):
+        events.pattern(FOLD, time="t").explain("physical", "spark")
 
 
 def test_conditions_that_spark_refuses(spark: Any, events: Any) -> None:

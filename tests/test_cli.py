@@ -377,12 +377,12 @@ def test_an_error_of_a_worker_is_one_message(tmp_path: Path, spark, capsys: pyte
     path = str(tmp_path / "many.parquet")
     spark.range(200).selectExpr("id AS t", "'B' AS type", "double(id) AS x").write.parquet(path)
     message = fails(capsys, "run", "PATTERN B+", "--input", path, "--time", "t")
-    assert "string" in message, "the message names the way out"
+    assert "--number string" in message, "the message names the way out"
     rising = "PATTERN B+ b[] WHERE b.x < NEXT(b).x"
-    assert "string" in fails(capsys, "run", rising, "--input", path, "--time", "t")
+    assert "--number string" in fails(capsys, "run", rising, "--input", path, "--time", "t")
     null = str(tmp_path / "null.csv")
     Path(null).write_text("t,type\n1,A\n,B\n")
-    assert "NULL" in fails(capsys, "run", COUNT, "--input", null, "--time", "t")
+    assert "--on-null-time skip" in fails(capsys, "run", COUNT, "--input", null, "--time", "t")
     assert main(["run", COUNT, "--input", null, "--time", "t", "--on-null-time", "skip"]) == 0
 
 

@@ -244,6 +244,18 @@ def test_a_beginning_need_not_be_as_long_as_a_trend(spark: Any) -> None:
     assert [row.trends for row in steps.orderBy("number").collect()] == [1.0, 1.0, 1.0]
 
 
+def test_events_of_one_time_are_told_of(spark: Any) -> None:
+    rows = [(1, 1, "A"), (1, 2, "B"), (1, 2, "B"), (2, 1, "C"), (2, 1, "C")]
+    clicks = spark.createDataFrame(rows, "t int, n int, type string")
+    causes = clicks.pattern("PATTERN SEQ(A, B)", time="t").diagnose().causes
+    assert causes[1:] == (
+        "3 events share the time of another one, and such events are never in one trend; "
+        "tie_break= would put them in order",
+    )
+    again = clicks.pattern("PATTERN SEQ(B b, B c)", time="t", tie_break="n").diagnose().causes
+    assert again[1].startswith("2 events share the time and tie_break of another one")
+
+
 def test_what_the_closest_takes_is_told_in_full(spark: Any) -> None:
     times = (MIDNIGHT, MIDNIGHT + datetime.timedelta(days=1, microseconds=7))
     df = spark.createDataFrame(zip(times, "AB"), "ts timestamp, type string").coalesce(1)

@@ -469,6 +469,13 @@ def test_variables_without_a_condition_are_told_of(acme: Any, caplog: pytest.Log
     assert told.splitlines()[2].index("^") == told.splitlines()[1].index("(a b") + 1
 
 
+def test_a_clause_without_an_order_is_told_of(acme: Any, caplog: pytest.LogCaptureFixture) -> None:
+    acme.match_recognize("MEASURES 1 AS x PATTERN (a) DEFINE a AS TRUE")
+    [told] = [record.getMessage() for record in caplog.records if record.name == "cetdsl.rows"]
+    assert "in whatever order Spark reads them" in told
+    assert "write ORDER BY" in told
+
+
 @pytest.mark.parametrize(
     ("pattern", "told"),
     [

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,42 @@ def test_every_name_has_a_docstring(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(CALLABLES) - set(ERRORS)))
 def test_every_docstring_has_an_example(name: str) -> None:
     assert ">>> " in (getattr(cetdsl, name).__doc__ or ""), f"cetdsl.{name} has no example"
+
+
+def _methods_of_the_reference() -> list[str]:
+    """The methods of the classes that ``docs/api.rst`` describes, by their full names."""
+    reference = (DOCS / "api.rst").read_text(encoding="utf-8")
+    described = re.findall(r"autoclass:: ([\w.]+)\.(\w+)(?:\(\))?\n   :members:((?:[^\n:]|\n      )*)\n", reference)
+    found = []
+    for module, name, members in described:
+        methods = inspect.getmembers(getattr(importlib.import_module(module), name), inspect.isfunction)
+        shown = re.findall(r"\w+", members) or [method for method, _ in methods if not method.startswith("_")]
+        found += [f"{module}.{name}.{method}" for method, _ in methods if method in shown]
+    return found
+
+
+def _method(name: str) -> Callable[..., object]:
+    module, holder, method = name.rsplit(".", 2)
+    found: Callable[..., object] = getattr(getattr(importlib.import_module(module), holder), method)
+    return found
+
+
+METHODS = {name: _method(name) for name in _methods_of_the_reference()}
+FUNCTIONS = {f"cetdsl.{name}": getattr(cetdsl, name) for name in CALLABLES if inspect.isfunction(getattr(cetdsl, name))}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_an_example(name: str) -> None:
+    assert ">>> " in (METHODS[name].__doc__ or ""), f"{name} has no example"
+
+
+@pytest.mark.parametrize("name", METHODS | FUNCTIONS)
+def test_every_parameter_is_described(name: str) -> None:
+    function = (METHODS | FUNCTIONS)[name]
+    section = re.search(r"Parameters\n-{10}\n(.*?)(?=\n\S+\n-{4,}\n|$)", inspect.getdoc(function) or "", re.DOTALL)
+    described = re.findall(r"^([\w*, ]+) : \S", section[1], re.MULTILINE) if section else []
+    names = {each.strip(" *") for line in described for each in line.split(",")}
+    assert names == set(inspect.signature(function).parameters) - {"self"}, f"the parameters of {name}"
 
 
 @pytest.mark.parametrize("name", NAMES)

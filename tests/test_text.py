@@ -379,7 +379,8 @@ def test_parameters_are_numbers_of_repetitions() -> None:
         ("PATTERN A WHERE A.x > :low", {}, ParseError, r":low has no value\n.*\n +\^{4}\n  hint: .*low=\.\.\."),
         ("PATTERN A WHERE A.x > :low", {"lwo": 1}, ParseError, "the parameter :low has no value"),
         ("PATTERN A WHERE A.x > :low", {"low": 1, "lw": 1}, InvalidNode, "parameter :lw\n  hint: did you mean ':low'"),
-        ("PATTERN A WHERE A.n = ':n' -- :n", {"n": 1}, InvalidNode, "parameter :n\n  hint: the text has no parameters"),
+        ("PATTERN A WHERE A.n = ':n' -- :n", {"n": 1}, InvalidNode, "parameter :n\n  hint: write :n where its value"),
+        ("PATTERN A WHERE A.x > :low", {"low": 1, "q": 1}, InvalidNode, "parameter :q\n  hint: the text has :low"),
         ("PATTERN A WHERE A.x > :low", {"low": [1]}, InvalidNode, r"the parameter :low: \[1\] \(list\)"),
         ("PATTERN A WHERE A.x > :low", {"low": cet.event("A").x}, InvalidNode, "the parameter :low is a term, A.x"),
         ("PATTERN A WHERE A.x > :low", {"low": 2**63}, InvalidNode, "beyond the range of BIGINT"),
@@ -620,6 +621,41 @@ WHERE stands too late in the query
                              ^^^^^
   hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH]"""
     " [AFTER MATCH SKIP ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]",
+    "PATTERN SEQ(A, B+) WHER A.x > 1": """\
+cannot read 'WHER' here
+  line 1: PATTERN SEQ(A, B+) WHER A.x > 1
+                             ^^^^
+  hint: did you mean 'WHERE'?""",
+    "PATTERN A WHER A.x > 1": """\
+cannot read 'A' here
+  line 1: PATTERN A WHER A.x > 1
+                         ^
+  hint: did you mean 'WHERE' by 'WHER'? Several parts stand in SEQ(A, B)""",
+    "PATTERN A WHERE A.x > 1 WITHN 5 minutes": """\
+cannot read 'WITHN' here
+  line 1: PATTERN A WHERE A.x > 1 WITHN 5 minutes
+                                  ^^^^^
+  hint: did you mean 'WITHIN'?""",
+    "PATTERN A WITHIN 10 minutes SLID 5 minutes": """\
+cannot read 'SLID' here
+  line 1: PATTERN A WITHIN 10 minutes SLID 5 minutes
+                                      ^^^^
+  hint: did you mean 'SLIDE'?""",
+    "PATTERN A b other": """\
+a pattern of several parts needs SEQ
+  line 1: PATTERN A b other
+                      ^^^^^
+  hint: write PATTERN SEQ(A, B)""",
+    "SELECT COUNT(*) PATTERN A": """\
+PATTERN is missing: found 'SELECT'
+  line 1: SELECT COUNT(*) PATTERN A
+          ^^^^^^
+  hint: write RETURN COUNT(*) PATTERN ...; a statement with MATCH_RECOGNIZE is for cetdsl.sql(text, spark)""",
+    "PARTITION BY id ORDER BY t PATTERN (A B+) DEFINE B AS B.x > 1": """\
+PATTERN is missing: found 'PARTITION'
+  line 1: PARTITION BY id ORDER BY t PATTERN (A B+) DEFINE B AS B.x > 1
+          ^^^^^^^^^
+  hint: a MATCH_RECOGNIZE clause is for df.match_recognize(clause)""",
     "PATTERN A WHERE A.x = 'abc": """\
 the ' that starts here is never closed
   line 1: PATTERN A WHERE A.x = 'abc

@@ -37,7 +37,9 @@ def refuse_many(pairs: int) -> None:
 
 
 class Arcs:
-    """Steps along listed edges, each from a node ``x`` to a node ``y``; paths take them as they take cells.
+    """Steps from node to node along a list of edges, which has a row for each: from the node ``x`` to the node ``y``.
+
+    It has the methods of :class:`~cetdsl.execution.cells.Cells`, so that searches for paths take either.
 
     Nodes are rows with a number ``c``, which ``x`` and ``y`` refer to. The edges are those of a checkpoint, as each
     question reads them.

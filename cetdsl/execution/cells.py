@@ -73,7 +73,7 @@ class Cells:
         return combine(operator.and_, [state, *(F.col(f"f{n}").isNotNull() for n in sorted(used))])
 
     def _listed(self, *, later: bool, suffix: str = "") -> list[Column]:
-        """Key, window and the values of equalities, of one side."""
+        """Returns the columns that name the list of a node: key and window, and the values that equalities compare."""
         codes = (c.later if later else c.earlier for c in self.transition.equalities)
         return [F.col(f"g{suffix}"), *(F.col(f"f{code}{suffix}") for code in codes)]
 
@@ -92,7 +92,7 @@ class Cells:
     # -- from-edges and to-edges -----------------------------------------------------------------------------------
 
     def _cuts(self, nodes: DataFrame) -> DataFrame | None:
-        """The lists of many events: quantiles of ``times`` and ``values``, and the number of ``parts`` of each."""
+        """Returns where long lists are cut: quantiles of ``times`` and ``values``, and the number of ``parts``."""
         names = [f"h{n}" for n in range(len(self.transition.equalities) + 1)]
         lists = self._named_lists(later=True)
         later = nodes.filter(self.usable(later=True))
@@ -246,7 +246,7 @@ class Cells:
         return columns[0] if len(columns) == 1 else F.struct(*columns)
 
     def _extremes(self, giving: DataFrame, more: list[Column], *, forward: bool) -> DataFrame:
-        """The first instant of each list of earlier events, or the last one of later events: ``best``."""
+        """Returns the instant ``best`` of each list: the first one of earlier events, the last one of later events."""
         return giving.groupBy(*self._named_lists(later=not forward), *more).agg(
             (F.min if forward else F.max)(self._time()).alias("best")
         )
@@ -259,7 +259,10 @@ class Cells:
         return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias("linked"))
 
     def _of_another_value(self, asking: DataFrame, giving: DataFrame, other: Comparison, *, forward: bool) -> DataFrame:
-        """Links rows to events of another value, by the best instants of each list at two different values."""
+        """Adds whether a node's list has an event of another value before it, or after it.
+
+        Two instants of each list tell: the best one, and the best one of another value than that one has.
+        """
         asked, given = (f"f{c}" for c in ((other.later, other.earlier) if forward else (other.earlier, other.later)))
         best = self._extremes(giving, [F.col(given).alias("y")], forward=forward)
         names = [name for name in best.columns if name.startswith("h")]

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.errors import recovering
-from cetdsl.execution.compat import translated
+from cetdsl.execution.compat import EVALUATE_TERMS, translated
 from cetdsl.execution.layouts import times_of_ends
 from cetdsl.execution.source import EventFrame, equal_zeros
 from cetdsl.ir.compiled import Compiled
@@ -37,7 +37,7 @@ _NOTHING = Compiled(Automaton((), (), (), (), ()), (), Machine((), (), (), ()), 
 
 @attrs.frozen
 class Measure:
-    """A measure of a term, over the single events ``among`` which all conditions hold.
+    """A measure of a term, taken over the rows for which all conditions in ``among`` hold.
 
     Rows without a time are no events. A condition is evaluated only where those before it hold, as one that guards
     another must come first.
@@ -79,10 +79,10 @@ class Census:
         frame = self._frame
         ticks = frame.ticks
         totals = [F.count("*"), F.count_if(frame.time.isNull()), F.min(ticks), F.max(ticks)]
-        known = translated(lambda: [self._column(one) for one in measures], "evaluate the query's terms")
+        known = translated(lambda: [self._column(one) for one in measures], EVALUATE_TERMS)
         columns = [column.alias(f"m{number}") for number, column in enumerate([*totals, *known])]
         with recovering():
-            [row] = translated(lambda: frame.frame.agg(*columns), "evaluate the query's terms").collect()
+            [row] = translated(lambda: frame.frame.agg(*columns), EVALUATE_TERMS).collect()
         return Totals(*row[: len(totals)]), dict(zip(measures, row[len(totals) :], strict=True))
 
     def _column(self, measure: Measure) -> Column:
@@ -115,8 +115,20 @@ class Census:
             [row] = counted.agg(F.max("rows")).collect()
         return int(row[0] or 0)
 
+    def alike(self, names: Sequence[str], variables: Sequence[tuple[Expr, ...]]) -> int:
+        """Returns the number of events that agree with another event in the columns of these names.
+
+        Events are the rows that meet all conditions of one of the ``variables``.
+        """
+        frame = self._frame
+        bound = F.coalesce(*(self._among(conditions, F.lit(True)) for conditions in variables))
+        alike = frame.frame.filter(bound).groupBy(*map(frame.own_name, names)).agg(F.count("*").alias("events"))
+        with recovering():
+            [row] = alike.filter("events > 1").agg(F.sum("events")).collect()
+        return int(row[0] or 0)
+
     def sampled(self, keys: Sequence[str], share: float) -> DataFrame:
-        """The rows of about such a share of the keys, all of each; without keys, such a share of the time."""
+        """Returns all rows of about a share of the keys; without keys, the earliest rows, about this share of all."""
         if keys:
             # Equal doubles have equal hashes but for the two zeros.
             columns = [F.expr(equal_zeros(in_backquotes(name), self._frame.type_of(name))) for name in keys]
@@ -127,7 +139,7 @@ class Census:
         return self._df.filter(self._frame.ticks_of(in_backquotes(self._source.time)) <= row[0])
 
     def lasting(self, trends: DataFrame) -> DataFrame:
-        """Rows of trends with what each ``lasts``, in microseconds or ticks, from its first event to its last."""
+        """Adds how long each trend ``lasts``: from its first event to its last, in microseconds or ticks."""
         first, last = times_of_ends(self._source.time)
         ends = {"first": first, "last": last}
         lasts = self._frame.ticks_of("last") - self._frame.ticks_of("first")
@@ -154,7 +166,7 @@ def held(df: DataFrame, names: Collection[str] | None) -> Iterator[DataFrame]:
 
 
 def totals_of(counted: DataFrame) -> Mapping[str, float]:
-    """The number of trends of each query, over all groups and windows, of the logarithms that a workload answers.
+    """Returns the number of trends of each query in all groups and windows, given the answer in logarithms.
 
     Numbers that are whole and below 2^45 are exact; infinity stands for what is beyond doubles.
     """

@@ -388,6 +388,10 @@ def reason_of(error: PySparkException) -> str:
     return _PLACE.sub("", str(error).strip().split("\n")[0])
 
 
+#: What Spark does where an error tells of a term of the query, for :func:`translated`.
+EVALUATE_TERMS = "evaluate the query's terms"
+
+
 def translated(action: Callable[[], Any], doing: str) -> Any:
     """Runs an action of Spark's analysis, and turns an error about what cannot be resolved into one of cetdsl."""
     try:

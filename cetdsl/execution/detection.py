@@ -86,7 +86,7 @@ def sample(df: DataFrame, plan: Operator) -> Statistics:
 
 
 def _mean(found: list[tuple[int, float]]) -> float:
-    """The mean of what chunks say, by their events."""
+    """Returns the mean of the values of chunks, each weighted by the number of its events."""
     return sum(events * value for events, value in found) / sum(events for events, _ in found)
 
 

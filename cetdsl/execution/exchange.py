@@ -67,7 +67,7 @@ def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] =
 
 
 def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataFrame:
-    """Sends some columns of rows to the tasks of some of these (of none: to one task), many rows in one parcel."""
+    """Sends rows, many in one parcel, to the tasks of their values in ``by``; without such columns, all to one task."""
     parcels = packed_by_share(rows, columns, by, shuffle_tasks(rows.sparkSession))
     return in_batches(exchange(parcels, ("share",) if by else ()))
 
@@ -224,7 +224,7 @@ def _asked_of_events(needed: EventsInOrder) -> object:
 def _event_columns(
     frame: EventFrame, sent: Sequence[str], shown: tuple[str, ...], kind_column: str | None
 ) -> list[EventColumn]:
-    """Finds each of the user's columns that are shown: among those that are sent, as it is, or in one of its own."""
+    """Finds where each column that is shown comes from: from one that is sent anyway, or from a column of its own."""
     source = frame.source
     codes = [
         code.expr.name if isinstance(code.expr, Attribute) and kind == frame.type_of(code.expr.name) else None

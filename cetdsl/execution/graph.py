@@ -36,6 +36,20 @@ class EventGraph:
     attribute vertex that a to-edge of the other one covers. The edges of other transitions are the ``direct_edges``.
 
     The ids of vertices are the same whenever they are computed, and in all these DataFrames, as long as the events are.
+
+    Examples
+    --------
+    >>> df = spark.createDataFrame([(1, "A"), (2, "B"), (3, "B")], "t int, type string")
+    >>> graph = df.pattern("PATTERN SEQ(A, B+)", time="t").graph()
+    >>> graph.edges.orderBy("src", "dst").show()
+    +---+---+
+    |src|dst|
+    +---+---+
+    |A:0|B:1|
+    |A:0|B:2|
+    |B:1|B:2|
+    +---+---+
+    <BLANKLINE>
     """
 
     def __init__(self, df: DataFrame, plan: ShowGraph, shown: Callable[[ShowGraph], str] | None = None) -> None:

@@ -68,7 +68,7 @@ def sample_joined(df: DataFrame, plan: SampleJoined) -> Rows:
 
 
 def _slim(graph: JoinedGraph, *more: Column) -> DataFrame:
-    """The nodes with what rounds need of them, and more."""
+    """Returns the nodes, checkpointed, with the columns that rounds need, and ``more`` columns."""
     nodes = graph.linked
     own = [name for name in nodes.columns if name not in ("n", "i") and (name != "e" or graph.plan.compiled.lists)]
     return nodes.select(*own, *more).localCheckpoint()

@@ -73,7 +73,7 @@ class JoinedGraph:
         return self._pairs([cells for cells in self.cells if not cells.transition.is_separable])
 
     def _pairs(self, cells: list[Cells]) -> DataFrame:
-        """The pairs of neighbours: K, ``n0``, ``q0``, ``n1``, ``q1``."""
+        """Returns the pairs of neighbours: key, window, number and state of the earlier node, and of the later one."""
         nodes = self._useful
         ends = [
             F.col(name).alias(f"{name[0]}{end}") for end, names in enumerate((("n_0", "q_0"), "nq")) for name in names

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cetdsl.execution.compat import EVALUATE_TERMS, translated
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.ir.compiled import ListColumn
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
@@ -57,15 +58,21 @@ def with_lists(
         grouped = grouped.filter(F.exists("events", lambda one: one.getField(_OWN)))
     found = [_lists_of_group(frame, column, has_own=in_stretches).alias(name) for name, column in by_variable.items()]
     events = [F.col("events")] if of_any else []
-    exploded = grouped.select(*keys, *events, F.posexplode(F.arrays_zip("events", *found)).alias("p", "row"))
     row = F.col("row").getField("events")
-    if in_stretches:
-        exploded = exploded.filter(row.getField(_OWN))
     kept = [row.getField(name).alias(name) for name in others if name not in added]
     lists = {name: F.col("row").getField(name) for name in by_variable}
     lists |= {name: _distances(frame, column, row) for name, column in of_any.items()}
     position = F.col("p").cast("bigint").alias("p")
-    return exploded.select(*keys, *kept, position, *(lists[f"l{n}"].alias(f"l{n}") for n in range(len(asked))))
+
+    def build() -> DataFrame:
+        zipped = F.posexplode(F.arrays_zip("events", *found)).alias("p", "row")
+        exploded = grouped.select(*keys, *events, zipped)
+        if in_stretches:
+            exploded = exploded.filter(row.getField(_OWN))
+        return exploded.select(*keys, *kept, position, *(lists[f"l{n}"].alias(f"l{n}") for n in range(len(asked))))
+
+    listed: DataFrame = translated(build, EVALUATE_TERMS)
+    return listed
 
 
 #: The number of an interval of time as long as a window; and whether the event lies in it, or is copied from the

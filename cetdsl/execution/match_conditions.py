@@ -74,7 +74,7 @@ class _Kind(NamedTuple):
 
     @property
     def steps(self) -> Mapping[str, int]:
-        """The steps of operators over such numbers."""
+        """The number of the step that each operator takes for operands of this kind."""
         return _REAL_STEPS if self.name == _DOUBLE else _WHOLE_STEPS
 
 
@@ -374,13 +374,13 @@ class ConditionSteps:
 
 
 def _each(cell: Cell, write: Callable[[str], str]) -> Cell:
-    """The cell with other SQL for its value."""
+    """Returns the cell with ``write`` applied to each piece of SQL that gives its value."""
     each = tuple(map(write, cell.each))
     return attrs.evolve(cell, sql=write(cell.sql), absent=cell.absent and write(cell.absent), each=each)
 
 
 def _units(number: str, kind: T.DecimalType) -> str:
-    """The SQL for a decimal as a whole number of its smallest unit."""
+    """Returns the SQL for a decimal as a whole number of the smallest units that its type can express."""
     return f"CAST({number} AS {kind.simpleString()}) * {10**kind.scale}BD"
 
 

@@ -230,7 +230,7 @@ class TableMatch:
             yield shown.to_pylist(), found
 
     def _answered(self, rows: Sequence[Sequence[Any]]) -> Iterator[pa.Array]:
-        """Slots without rows, for their types."""
+        """Yields an empty array for each slot, whose type is the one that the kernel gives that slot."""
         spec, batch = self._told(rows)
         for slot in spec.slots:
             kind = pa.string() if slot.column == LABEL else batch.column(slot.column).type

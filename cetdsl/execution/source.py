@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from cetdsl.analysis.checks import collated
 from cetdsl.analysis.types import is_collated
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.execution.compat import noted_type, translated
+from cetdsl.execution.compat import EVALUATE_TERMS, noted_type, translated
 from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.execution.times import refuse_null_time, refuse_times
 from cetdsl.ir.compiled import Compiled
@@ -324,7 +324,7 @@ class EventFrame:
         def build() -> DataFrame:
             return self._kept().select([_named(name, term) for name, term in columns.items()])
 
-        selected: DataFrame = translated(build, "evaluate the query's terms")
+        selected: DataFrame = translated(build, EVALUATE_TERMS)
         return selected
 
     def timed(self, columns: Terms) -> DataFrame:

@@ -64,7 +64,7 @@ class Shown:
         return [f"g{n}" for n in range(len(self.keys))] + (["window"] if self.sliding else [])
 
     def names(self, *more: str) -> list[str]:
-        """The names of an answer, ``more`` of them between the window and the trend."""
+        """Returns the names of an answer's columns: keys, ``window`` if there is one, ``more``, and ``trend``."""
         return self.names_before(*more, "trend")
 
     def names_before(self, *more: str) -> list[str]:
@@ -72,7 +72,7 @@ class Shown:
         return [*self.keys, *(["window"] if self.sliding else []), *more]
 
     def places(self, frame: EventFrame, *, named: bool = False) -> list[StructField]:
-        """The fields of the columns beside the trend, under our names or under the user's.
+        """Returns the fields of the columns beside the trend, with internal names, or the user's names if ``named``.
 
         A worker's rows that have the user's names need no projection behind it, which would copy every trend.
         """

@@ -21,7 +21,7 @@ _SCALE = 512
 
 
 def one_way(number: str) -> Column:
-    """One way, as the form of a count carries it: an exact number, a double, or for ``"log2"`` a logarithm."""
+    """Returns the count 1 in a number form: an exact decimal, a double, or, for ``"log2"``, the logarithm of 1."""
     if number == "log2":
         return F.lit(0.0)
     return F.lit(1).cast("double" if number == "double" else EXACT)

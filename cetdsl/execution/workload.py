@@ -27,7 +27,9 @@ from cetdsl.ir.stages import Pool, WorkloadSpec
 
 @attrs.frozen
 class Answered:
-    """The place of a query's answer among the rows of a pass: in those of its number, or in all for -1.
+    """The place of a query's answer among the rows of a pass.
+
+    They are the rows that have its ``number``, or all of them if ``number`` is -1.
 
     ``groups`` and ``outputs`` are pairs of the name in the answer and the column of the rows.
     """

@@ -61,11 +61,33 @@ class Explanation:
         return "\n\n".join(_section_text(name, views) for name, views in self.sections)
 
     def graphviz(self) -> str:
-        """The views as one graph in Graphviz's language, DOT; drawing it needs Graphviz, getting it does not."""
+        """Returns the views as one graph in Graphviz's language, DOT; only drawing it needs Graphviz.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A")], "t int, type string")
+        >>> df.pattern("PATTERN A+", time="t").explain("physical").graphviz().startswith("digraph")
+        True
+        """
         return dot_of(self.views)
 
     def html(self) -> str:
-        """The views as a web page with pictures, which needs no other file and no network."""
+        """Returns the views as a web page with pictures, which needs no other file and no network.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A")], "t int, type string")
+        >>> "<svg" in df.pattern("PATTERN A+", time="t").explain("physical").html()
+        True
+        """
         return page_of("cetdsl: " + ", ".join(name for name, _ in self.sections), self.sections)
 
     def write_html(self, file: str | PathLike[str]) -> None:
@@ -75,6 +97,11 @@ class Explanation:
         ----------
         file : str or path
             It is replaced if it exists.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
 
         Examples
         --------

@@ -66,14 +66,29 @@ class AggregationPlan(PlanData):
         Parameters
         ----------
         name : str
-        query : query or text
+            The name of the new query.
+        query : query or str
+            The query, or its text.
         deadline : float, optional
             Seconds after which the plan found so far is taken.
+
+        Returns
+        -------
+        AggregationPlan
 
         Raises
         ------
         InvalidNode
             If the name is no name, or there is a query of that name.
+        ParseError
+            If the text is malformed.
+
+        Examples
+        --------
+        >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)"})
+        >>> wider = plan.adding("r", "PATTERN SEQ(A, B, E)")
+        >>> wider.serves(wider.vertices[0])
+        ('p', 'q', 'r')
         """
         ((name, added),) = named_queries({name: query}).items()
         if name in self.queries:
@@ -85,10 +100,25 @@ class AggregationPlan(PlanData):
     def removing(self, name: str) -> AggregationPlan:
         """Returns the plan without a query. Sub-patterns that serve one query alone then are gone; the rest stays.
 
+        Parameters
+        ----------
+        name : str
+            The name of the query.
+
+        Returns
+        -------
+        AggregationPlan
+
         Raises
         ------
         InvalidNode
             If there is no query of that name, or it is the last one.
+
+        Examples
+        --------
+        >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)"})
+        >>> plan.removing("p").unshared
+        ('q',)
         """
         if name not in self.queries:
             raise InvalidNode(f"the plan has no query {shown(name)}", hint="its names are those of plan.queries")
@@ -109,6 +139,21 @@ class AggregationPlan(PlanData):
             So many children of a sub-pattern are shown, those of most queries, and so many sub-patterns without
             parents; None shows all. A web page folds what is too large for a picture, so that ``html()`` of all can
             be read too.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        InvalidNode
+            If ``levels`` or ``most`` is neither None nor a whole number from 1 on.
+
+        Examples
+        --------
+        >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)"})
+        >>> str(plan.explain(levels=None, most=None)) == str(plan)
+        True
         """
         for value, what in ((levels, "levels"), (most, "most")):
             if value is not None:

@@ -161,6 +161,20 @@ class Diagnosis:
         pyspark.sql.DataFrame
             ``missed``, the text of the demand; ``lasts``, the time from the first event to the last, in microseconds or
             ticks; and ``trend``, as of :meth:`PatternFrame.trends`.
+
+        Raises
+        ------
+        InvalidNode
+            If ``limit`` is no whole number from 1 on.
+        UnknownColumn
+            If ``columns`` names a column that the DataFrame does not have.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "view"), (20, "cart")], "t int, type string")
+        >>> diagnosis = df.pattern("PATTERN SEQ(view, cart) WITHIN 5", time="t").diagnose()
+        >>> diagnosis.misses(columns=["t"]).select("missed", "lasts", "trend.event.t").collect()
+        [Row(missed='WITHIN 5', lasts=19, t=[1, 20])]
         """
         return self._asking.misses(self._misses, positive("limit", limit), columns)
 
@@ -184,7 +198,19 @@ class Diagnosis:
         return Explanation((("diagnosis", diagnosis_views(causes, self.notes, tables)),))
 
     def html(self) -> str:
-        """A web page that shows all that was found, which needs no other file and no network."""
+        """Returns a web page that shows all that was found, which needs no other file and no network.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "view"), (2, "cart")], "t int, type string")
+        >>> page = df.pattern("PATTERN SEQ(View, cart)", time="t").diagnose().html()
+        >>> "View binds no event" in page
+        True
+        """
         return self.explanation.html()
 
     def write_html(self, file: str | PathLike[str]) -> None:
@@ -194,6 +220,18 @@ class Diagnosis:
         ----------
         file : str or path
             It is replaced if it exists.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> df = spark.createDataFrame([(1, "view"), (2, "cart")], "t int, type string")
+        >>> file = os.path.join(tempfile.mkdtemp(), "why.html")
+        >>> df.pattern("PATTERN SEQ(View, cart)", time="t").diagnose().write_html(file)
         """
         self.explanation.write_html(file)
 
@@ -217,7 +255,7 @@ def diagnose(df: DataFrame, query: Query, binding: Binding, sample: int = USUAL_
 
 @attrs.frozen
 class _Test:
-    """A condition on the events of a variable, and those that stand before it."""
+    """One condition on the events of a variable, and the conditions ``before`` it, which are evaluated first."""
 
     variable: str
     condition: Expr
@@ -467,7 +505,7 @@ class _Diagnosing:
         for other in exchanged:
             if counts[other.query]:
                 causes.append(f"in another order, {other.text}, there would be {count_text(counts[other.query])}")
-        return causes or [self._where_it_ends(asking, told)], misses
+        return causes or [self._where_it_ends(asking, told), *self._simultaneous()], misses
 
     def _always_null(self, part: Expr) -> list[str]:
         """Returns why a predicate never holds, if a column that it compares is NULL in all events it may refer to."""
@@ -504,6 +542,20 @@ class _Diagnosing:
         if length <= window.length.amount:
             said += ", but no window that begins at a multiple of SLIDE holds it"
         return said, closest
+
+    def _simultaneous(self) -> list[str]:
+        """Returns a sentence on events of one time, which are never in one trend, if there are some."""
+        resolved = self.resolved
+        variables = [tuple(test.condition for test in tests) for tests in self.tests.values()]
+        alike = self.census.alike((*self.keys, resolved.time.name, *resolved.tie_break), variables)
+        if not alike:
+            return []
+        order = "time and tie_break" if resolved.tie_break else "time"
+        remedy = "more columns of tie_break=" if resolved.tie_break else "tie_break="
+        return [
+            f"{counted(alike, 'event')} share the {order} of another one, and such events are never in one trend; "
+            f"{remedy} would put them in order"
+        ]
 
     def _where_it_ends(self, asking: _Asking, told: Sequence[DemandFinding]) -> str:
         """The first beginning, or the first demand, that leaves no trend, where no single one is to blame."""

@@ -90,7 +90,10 @@ def match_recognize(
 
 
 def _warn(match: ResolvedMatch) -> None:
-    """Logs warnings of likely mistakes: a skip that may fail, and variables without a condition."""
+    """Logs warnings of likely mistakes: a skip that may fail, variables without a condition, rows without an order."""
+    if not match.clause.order_by:
+        message = "rows are matched in whatever order Spark reads them, which may differ from run to run"
+        _LOG.warning("%s", ResolutionError(message, hint="write ORDER BY and the column of their time"))
     if match.skip_may_fail and match.clause.skip.variable:
         name, span = match.clause.skip.variable, match.clause.skip.span
         message = f"a match may have no row that is bound to {name}, to skip to: the query fails where one has none"

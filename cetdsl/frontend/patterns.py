@@ -396,6 +396,9 @@ def _columns(columns: tuple[object, ...], method: str) -> tuple[str, ...]:
             raise InvalidNode(
                 f"{shown(column)} is to be a group, and has no name", hint="give it one: .group_by(day=...)"
             )
+        if isinstance(column, (list, tuple)) and column:
+            hint = f"write .{method}({', '.join(map(shown, column))})"
+            raise InvalidNode(f"{shown(column)} is a list, and columns are given one by one", hint=hint)
         if not isinstance(column, str) or not column:
             likely = column.node.name if isinstance(column, Term) and isinstance(column.node, Attribute) else "company"
             raise InvalidNode(f"{shown(column)} is not the name of a column", hint=f"write .{method}({likely!r})")
@@ -666,6 +669,11 @@ def events(*names: str) -> tuple[EventVariable, ...]:
     -------
     tuple of EventVariable
 
+    Raises
+    ------
+    InvalidNode
+        If a name is no string, or is empty.
+
     Examples
     --------
     >>> A, B = events("A", "B")
@@ -747,7 +755,7 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     text : str
         ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...]
         [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]``.
-    **parameters
+    **parameters : constant
         The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, lengths of time, truth
         values or None. They are bound as values, and never read as part of the query. A parameter in the place of a
         length of time takes what :meth:`~cetdsl.QueryTerm.within` takes; those of ``A{:least,:most}`` take whole

@@ -47,7 +47,7 @@ from cetdsl.execution.streams import just_ended
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.explain.notebook import bound_fragment, graph_fragment
 from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
-from cetdsl.explain.stages import Analysed, Measured, Plans
+from cetdsl.explain.stages import ON_REQUEST, STAGES, Analysed, Measured, Plans
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.bound import Bound
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
@@ -352,6 +352,13 @@ class PatternFrame(Bound):
         +---+---+----+----+
         <BLANKLINE>
         """
+        options: dict[str, object] = {"number": number, "emit": emit}
+        for name, value in options.items():
+            if isinstance(value, Term):
+                raise InvalidNode(
+                    f"{name}= of aggregate() is an option, and no name of a column",
+                    hint=f"choose another name, or give the query .returning({name}=...)",
+                )
         returning = tuple(Returned(_aggregate_node(name, value), name) for name, value in aggregates.items())
         if not (returning or self._query.returning):
             raise ResolutionError(
@@ -1379,6 +1386,11 @@ class PatternFrame(Bound):
         of_trends = plan != "auto" or statistics is not None or adaptation is not None or emit == EAGER
         if stage == "physical" and of_trends:
             stage = "trends"
+        if is_one_of(number, (*STAGES, *ON_REQUEST)):
+            raise InvalidNode(
+                f"explain() shows one stage, or the first five, and {number!r} is a second one",
+                hint="leave the stages out, or call explain() for each",
+            )
         # Whatever the stage, an argument has one of its values.
         check_number(number)
         check_choice("completeness", completeness, (MAXIMAL, ENDS))

@@ -196,6 +196,11 @@ class Term(Advised):
     def is_null(self) -> Term:
         """Whether the value is NULL.
 
+        Returns
+        -------
+        Term
+            A predicate.
+
         Examples
         --------
         >>> Term(Attribute("b", "x")).is_null()
@@ -206,6 +211,11 @@ class Term(Advised):
     def is_not_null(self) -> Term:
         """Whether the value is not NULL.
 
+        Returns
+        -------
+        Term
+            A predicate.
+
         Examples
         --------
         >>> Term(Attribute("b", "x")).is_not_null()
@@ -214,7 +224,22 @@ class Term(Advised):
         return Term(Call("isnotnull", (self.node,)))
 
     def isin(self, *values: object) -> Term:
-        """Whether the value is one of ``values``, given one by one or as one list, tuple or set.
+        """Whether the value is one of ``values``.
+
+        Parameters
+        ----------
+        *values : Term or constant
+            The values, one by one, or as one list, tuple or set.
+
+        Returns
+        -------
+        Term
+            A predicate.
+
+        Raises
+        ------
+        InvalidNode
+            If there is no value, or one of them cannot stand in a term.
 
         Examples
         --------
@@ -234,6 +259,21 @@ class Term(Advised):
     def between(self, low: object, high: object) -> Term:
         """Whether the value lies from ``low`` to ``high``, both included.
 
+        Parameters
+        ----------
+        low, high : Term or constant
+            The bounds.
+
+        Returns
+        -------
+        Term
+            A predicate.
+
+        Raises
+        ------
+        InvalidNode
+            If a bound cannot stand in a term.
+
         Examples
         --------
         >>> Term(Attribute("b", "x")).between(1, 5)
@@ -242,7 +282,22 @@ class Term(Advised):
         return (self >= low) & (self <= high)
 
     def like(self, pattern: object) -> Term:
-        """Whether the string matches a SQL pattern with ``%`` and ``_``.
+        """Whether the string matches a SQL pattern, in which ``%`` stands for any letters and ``_`` for one.
+
+        Parameters
+        ----------
+        pattern : Term or str
+            The pattern. Behind a backslash, ``%``, ``_`` and the backslash itself stand for themselves.
+
+        Returns
+        -------
+        Term
+            A predicate.
+
+        Raises
+        ------
+        InvalidNode
+            If the pattern cannot stand in a term.
 
         Examples
         --------
@@ -442,11 +497,17 @@ def next_(variable: object) -> Occurrence:
     Parameters
     ----------
     variable : EventVariable or str
+        The variable, or its name.
 
     Returns
     -------
     Occurrence
         Its attributes (or ``["name"]``) are columns.
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no event variable.
 
     Examples
     --------
@@ -461,6 +522,21 @@ def next_(variable: object) -> Occurrence:
 def prev(variable: object) -> Occurrence:
     """The event that directly precedes in the trend, when it is bound to ``variable``.
 
+    Parameters
+    ----------
+    variable : EventVariable or str
+        The variable, or its name.
+
+    Returns
+    -------
+    Occurrence
+        Its attributes (or ``["name"]``) are columns.
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no event variable.
+
     Examples
     --------
     >>> prev("B").price <= 5
@@ -472,6 +548,21 @@ def prev(variable: object) -> Occurrence:
 def first(variable: object) -> Occurrence:
     """The first event of the trend that is bound to ``variable``.
 
+    Parameters
+    ----------
+    variable : EventVariable or str
+        The variable, or its name.
+
+    Returns
+    -------
+    Occurrence
+        Its attributes (or ``["name"]``) are columns.
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no event variable.
+
     Examples
     --------
     >>> first("B").price < last("B").price
@@ -482,6 +573,21 @@ def first(variable: object) -> Occurrence:
 
 def last(variable: object) -> Occurrence:
     """The last event of the trend that is bound to ``variable``.
+
+    Parameters
+    ----------
+    variable : EventVariable or str
+        The variable, or its name.
+
+    Returns
+    -------
+    Occurrence
+        Its attributes (or ``["name"]``) are columns.
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no event variable.
 
     Examples
     --------
@@ -502,6 +608,11 @@ def col(name: str) -> Term:
     Returns
     -------
     Term
+
+    Raises
+    ------
+    InvalidNode
+        If the name is no string, or is empty.
 
     Examples
     --------
@@ -562,6 +673,11 @@ def count(variable: object = None) -> Term:
     -------
     Term
 
+    Raises
+    ------
+    InvalidNode
+        If the argument is no event variable; a term, such as ``B.x``, is none.
+
     Examples
     --------
     >>> count(), count("B") >= 3
@@ -599,11 +715,16 @@ def sum(term: object) -> Term:
     Parameters
     ----------
     term : Term
-        A term over one variable, such as ``B.price * B.volume``.
+        A numeric term over one variable, such as ``B.price * B.volume``.
 
     Returns
     -------
     Term
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no term, such as a variable without a column.
 
     Examples
     --------
@@ -616,6 +737,20 @@ def sum(term: object) -> Term:
 def avg(term: object) -> Term:
     """The average of a term over the events bound to its variable, or of :func:`length` over trends.
 
+    Parameters
+    ----------
+    term : Term
+        A numeric term over one variable, such as ``B.price * B.volume``, or :func:`length`.
+
+    Returns
+    -------
+    Term
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no term, such as a variable without a column.
+
     Examples
     --------
     >>> avg(Term(Attribute("B", "price"))) > 10
@@ -626,6 +761,20 @@ def avg(term: object) -> Term:
 
 def stddev(term: object) -> Term:
     """The standard deviation of a sample: the square root of :func:`variance`.
+
+    Parameters
+    ----------
+    term : Term
+        A numeric term over one variable, such as ``B.price * B.volume``.
+
+    Returns
+    -------
+    Term
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no term, such as a variable without a column.
 
     Examples
     --------
@@ -638,6 +787,20 @@ def stddev(term: object) -> Term:
 def stddev_pop(term: object) -> Term:
     """The standard deviation of a population: the square root of :func:`var_pop`.
 
+    Parameters
+    ----------
+    term : Term
+        A numeric term over one variable, such as ``B.price * B.volume``.
+
+    Returns
+    -------
+    Term
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no term, such as a variable without a column.
+
     Examples
     --------
     >>> stddev_pop(Term(Attribute("B", "price")))
@@ -648,6 +811,23 @@ def stddev_pop(term: object) -> Term:
 
 def variance(term: object) -> Term:
     """The variance of a sample, the values of a term over the events bound to its variable; NULL of fewer than two.
+
+    An event that is in two trends is two values. Of ``n`` values with the mean ``m`` it is the sum of ``(x - m) ** 2``
+    divided by ``n - 1``, as that of SQL's ``VAR_SAMP``.
+
+    Parameters
+    ----------
+    term : Term
+        A numeric term over one variable, such as ``B.price * B.volume``.
+
+    Returns
+    -------
+    Term
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no term, such as a variable without a column.
 
     Examples
     --------
@@ -660,6 +840,23 @@ def variance(term: object) -> Term:
 def var_pop(term: object) -> Term:
     """The variance of a population, the values of a term over the events bound to its variable.
 
+    An event that is in two trends is two values. Of ``n`` values with the mean ``m`` it is the sum of ``(x - m) ** 2``
+    divided by ``n``, as that of SQL's ``VAR_POP``.
+
+    Parameters
+    ----------
+    term : Term
+        A numeric term over one variable, such as ``B.price * B.volume``.
+
+    Returns
+    -------
+    Term
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no term, such as a variable without a column.
+
     Examples
     --------
     >>> var_pop(Term(Attribute("B", "price")))
@@ -670,6 +867,20 @@ def var_pop(term: object) -> Term:
 
 def min(term: object) -> Term:
     """The least value of a term over the events bound to its variable, or of :func:`length` over trends.
+
+    Parameters
+    ----------
+    term : Term
+        A term over one variable whose values have an order, or :func:`length`.
+
+    Returns
+    -------
+    Term
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no term, such as a variable without a column.
 
     Examples
     --------
@@ -682,6 +893,20 @@ def min(term: object) -> Term:
 def max(term: object) -> Term:
     """The greatest value of a term over the events bound to its variable, or of :func:`length` over trends.
 
+    Parameters
+    ----------
+    term : Term
+        A term over one variable whose values have an order, or :func:`length`.
+
+    Returns
+    -------
+    Term
+
+    Raises
+    ------
+    InvalidNode
+        If the argument is no term, such as a variable without a column.
+
     Examples
     --------
     >>> max(Term(Attribute("B", "price")))
@@ -691,7 +916,11 @@ def max(term: object) -> Term:
 
 
 def length() -> Term:
-    """The number of bindings of a trend.
+    """The number of events of a trend.
+
+    Returns
+    -------
+    Term
 
     Examples
     --------

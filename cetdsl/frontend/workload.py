@@ -174,6 +174,13 @@ class Workload(Bound):
         ------
         InvalidNode
             If the workload has no query of this name, or no other query.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
+        >>> pairs = df.patterns({"ab": "PATTERN SEQ(A, B)", "b": "PATTERN B"}, time="t")
+        >>> list(pairs.remove("ab").queries)
+        ['b']
         """
         rest = {other: query for other, query in self._asked.items() if other != name}
         if len(rest) == len(self._asked):
@@ -200,7 +207,10 @@ class Workload(Bound):
 
     def _plan(self, number: str) -> AnswerTogether:
         check_number(number)
-        hint = "give the query a RETURN clause, or ask for trends, with trends() or results(of='trends')"
+        hint = (
+            "give the query a RETURN clause, in Python .returning(cet.count()), "
+            "or ask for trends, with trends() or results(of='trends')"
+        )
         nothing = [name for name, query in self._queries.items() if not query.returning]
         errors = [of_query(name, ResolutionError("there is nothing to return", hint=hint)) for name in nothing]
         raise_together(errors, "the workload")
@@ -236,6 +246,19 @@ class Workload(Bound):
             If a query has no RETURN list, or aggregates of one name have different types.
         StreamingNotSupported
             If ``emit="update"`` is asked for on a stream.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "C"), (3, "B"), (4, "B")], "t int, type string")
+        >>> texts = {"ab": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+)", "longest": "RETURN MAX(LENGTH) AS k PATTERN B+"}
+        >>> df.patterns(texts, time="t").aggregate().orderBy("query").show()
+        +-------+----+----+
+        |  query|   n|   k|
+        +-------+----+----+
+        |     ab|   3|NULL|
+        |longest|NULL|   2|
+        +-------+----+----+
+        <BLANKLINE>
         """
         self._check_emit(emit, "aggregates", UPDATE)
         return union_of_answers(self._answered(number))
@@ -455,7 +478,16 @@ class Workload(Bound):
         return rows.results()
 
     def unpersist(self) -> None:
-        """Frees the rows that :meth:`results` has cached."""
+        """Frees the rows that :meth:`results` has cached.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
+        >>> pairs = df.patterns({"ab": "PATTERN SEQ(A, B)", "b": "PATTERN B"}, time="t")
+        >>> {name: answer.count() for name, answer in pairs.results().items()}
+        {'ab': 1, 'b': 1}
+        >>> pairs.unpersist()
+        """
         for number in self._cached:
             for passed in self._rows[number].passes:
                 passed.unpersist()
@@ -503,6 +535,14 @@ class Workload(Bound):
             If a query has no RETURN list.
         StreamingNotSupported
             If the DataFrame is a stream.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "C"), (3, "B"), (4, "B")], "t int, type string")
+        >>> texts = {"ab": "RETURN COUNT(*) PATTERN SEQ(A, B+)", "cb": "RETURN COUNT(*) PATTERN SEQ(C, B+)"}
+        >>> measured = df.patterns(texts, time="t", sharing="always").metrics()
+        >>> measured.select("queries", "bursts", "shared").collect()
+        [Row(queries=['ab', 'cb'], bursts=1, shared=1)]
         """
         refuse_streaming(self._df, _MEASURED)
         rows = self._answered(number).metrics()

@@ -60,12 +60,12 @@ def murmur3(number: int) -> int:
 
 
 def number_of_task(share: int, second: int, low: int) -> int:
-    """Returns a third number that sends rows with a share and a ``bigint`` to the task of the share.
+    """Returns a third number with which rows of a share go to the share's task, whatever their second number is.
 
-    State is spread by the hash of all columns that rows are grouped by. That of the share, of the ``second`` number and
-    of this one, a ``bigint`` too, equals that of the share alone, so that all of a share's rows are in one task,
-    however many tasks there are. Its lower 32 bits are those that are given, and the upper ones are found by computing
-    the hash backwards, which can be done as each step of it has an inverse.
+    Spark spreads state by the hash of all columns that rows are grouped by: here the share, and two numbers of type
+    ``bigint``. With the number that is returned, the hash of all three equals the hash of the share alone, so that all
+    rows of a share are in one task, however many tasks there are. The lower 32 bits of the number are ``low``. The
+    upper ones are found by computing the hash backwards, as each of its steps has an inverse.
 
     Examples
     --------

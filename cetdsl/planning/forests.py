@@ -41,8 +41,9 @@ def forest_of(compiled: Compiled) -> tuple[Pair, ...] | str:
 def clique_of(compiled: Compiled) -> tuple[Pair, ...] | str:
     """Returns predicates that relate each variable to each other one and hold where all do; or why there are none.
 
-    Given the event of any one variable, those of the others must depend on it alone. This is so of two variables, of
-    any number of them that must all be equal in the same terms, and of those that nothing relates.
+    Once the event of any one variable is given, which events the others may bind must depend on it alone. That holds
+    for two variables, for any number of variables that must all be equal in the same terms, and for variables that no
+    predicate relates.
     """
     pairs = tuple(dict.fromkeys(map(_turned, compiled.pairs)))
     variables = set(compiled.machine.variables)

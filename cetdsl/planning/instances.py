@@ -23,7 +23,7 @@ _Slots = tuple[int, ...]
 
 @attrs.frozen
 class Wanted:
-    """A query of a pass: its number, its alternatives, and its windows if they slide."""
+    """A query of a pass: its number, its alternatives, and length and slide of its windows if they slide."""
 
     number: int
     alternatives: tuple[Alternative, ...]

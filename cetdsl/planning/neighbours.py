@@ -127,7 +127,7 @@ def _are_comparable(one: str, other: str) -> bool:
 
 
 def _computed(node: Call, kinds: list[str]) -> str:
-    """The type of a sum, a product or a sign."""
+    """Returns the type of an arithmetic operation over operands of ``kinds``; raises _Unknown if it may differ."""
     if len(kinds) == 1:
         if kinds[0] in (_COUNT, _POINT) and node.name == "NEGATIVE":
             return kinds[0]

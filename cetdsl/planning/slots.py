@@ -120,7 +120,10 @@ def alternatives_of(resolved: ResolvedQuery, numbers: Numbers) -> tuple[Alternat
 
 @attrs.frozen
 class _Negated:
-    """A NOT in a gap between slots; none on one side: at that end of the sequence."""
+    """A NOT in the gap between the slots ``after`` which and ``before`` which it stands.
+
+    One of the two sets is empty if the NOT stands at that end of the sequence.
+    """
 
     part: Not
     after: frozenset[int] = frozenset()
@@ -132,7 +135,11 @@ class _Negated:
 
 @attrs.frozen
 class _Branch:
-    """The events of each slot, and the order that the pattern requires."""
+    """One alternative of a pattern: the events that each slot may hold, and the order that the pattern requires.
+
+    A pair of slots is in ``before`` if the first one's event must come before the other's, and in ``apart`` if their
+    events must be of different instants, in whichever order.
+    """
 
     slots: tuple[tuple[Event, ...], ...] = ()
     before: frozenset[tuple[int, int]] = frozenset()
@@ -140,7 +147,7 @@ class _Branch:
     gaps: tuple[_Negated, ...] = ()
 
     def beside(self, other: _Branch) -> _Branch:
-        """The slots of both, in no order."""
+        """Returns the branch that has the slots of both; no order is required between those of one and of the other."""
         by = len(self.slots)
         return _Branch(
             self.slots + other.slots,
@@ -178,7 +185,7 @@ class _Reader:
         return conjunction(parts) if parts else None
 
     def _sort_predicates(self) -> None:
-        """The predicates on single events, also of negated ones, and those that relate two."""
+        """Sorts predicates by kind: those on single events, negated ones included, and those that relate two events."""
         for predicate in self.resolved.query.where:
             kind, names = shape(predicate), variables(predicate)
             if kind is PredicateClass.LOCAL:

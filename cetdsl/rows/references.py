@@ -35,7 +35,9 @@ from cetdsl.rows.words import (
 
 @attrs.frozen
 class Aggregated:
-    """An aggregate over rows of a name, with its values: None where COUNT counts all rows, or for labels.
+    """An aggregate over the rows that have a name.
+
+    ``value`` is what is aggregated. It is None where COUNT counts rows, and where labels are aggregated.
 
     ``behind`` is the place of the token behind it.
     """
@@ -267,7 +269,7 @@ class ExpressionReader:
         return int(last.text)
 
     def _inner(self, begin: int, end: int, call: Token, move: int = 0) -> tuple[Value | None, Name | None]:
-        """An argument over rows of one name: its value, None for their labels, and the name."""
+        """Reads an argument over the rows of one name. Returns its value, None if these are labels, and the name."""
         label = self._label_argument(begin, end)
         if label is not None:
             return None, label[0]

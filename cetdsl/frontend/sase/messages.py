@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 
 from cetdsl.analysis.functions import CAST_HINT, CONDITIONAL_HINT
 from cetdsl.errors import ParseError, nearest
@@ -28,6 +29,9 @@ _CLAUSES = (
     *("RETURN", "PATTERN", "WHERE", "MATCHING", "LONGEST", "FIRST", "AFTER"),
     *("PARTITION", "GROUP", "GROUPBY", "WITHIN", "MAX_GAP"),
 )
+#: How alike a word and the one that begins a clause are, from 0 to 1, if the word is taken for a misspelling of it.
+#: ``WHER`` and ``WITHN`` are; ordinary names, such as ``other`` beside ``WHERE``, are not.
+_MISSPELT = 0.75
 _SKIPS = "write AFTER MATCH SKIP PAST LAST ROW, TO NEXT ROW, TO FIRST b or TO LAST b"
 #: What SQL and other languages write inside a predicate, and how a query says it.
 _ELSEWHERE_IN_TERMS = {
@@ -49,6 +53,11 @@ _ELSEWHERE_IN_CLAUSES = {
     "ORDER": "a query orders nothing: call orderBy on the answer; events are ordered by their time",
     "HAVING": "filter the answer; how often a variable is bound is a predicate: WHERE COUNT(b) > 3",
     "FROM": "a query names no table: ask it of a DataFrame by df.pattern(text)",
+}
+#: What SQL begins with where a query says PATTERN or RETURN, and where the same is asked.
+_ELSEWHERE_AT_THE_START = {
+    "SELECT": "write RETURN COUNT(*) PATTERN ...; a statement with MATCH_RECOGNIZE is for cetdsl.sql(text, spark)",
+    **dict.fromkeys(("PARTITION", "ORDER", "MEASURES"), "a MATCH_RECOGNIZE clause is for df.match_recognize(clause)"),
 }
 
 
@@ -101,7 +110,8 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
     instead = f"found {found!r}" if found else "the text ends"
     word = previous.upper()
     if expected == "PATTERN":
-        return f"PATTERN is missing: {instead}", nearest(found, ("PATTERN", "RETURN"), SHAPE)
+        elsewhere = _ELSEWHERE_AT_THE_START.get(found.upper())
+        return f"PATTERN is missing: {instead}", elsewhere or nearest(found, ("PATTERN", "RETURN"), SHAPE)
     if "pattern" in expected:
         return "a pattern is missing", _missing_pattern(word, found, before)
     if expected.startswith("( after "):
@@ -217,6 +227,9 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
             return f"cannot read {found!r} here", _ELSEWHERE_IN_CLAUSES[each]
     if word in ("PARTITION", "GROUP"):
         return f"cannot read {found!r} here", f"write {word} BY {found}"
+    meant = _clause_meant(found)
+    if meant is not None:
+        return f"cannot read {found!r} here", f"did you mean {meant!r}?"
     keys = [token.upper().removesuffix("BY") for token in before if token.upper() in ("PARTITION", "GROUP", "GROUPBY")]
     if found == "." and keys:
         of_struct = _follows_column(before) or is_no_event(before[-1], before[:-1])
@@ -235,6 +248,16 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
             return f"cannot read {found!r} here", INTERVALS
         general = "join predicates with AND or OR, and write strings in 'quotes'"
         return f"cannot read {found!r} here", _ELSEWHERE_IN_TERMS.get(clause, general)
+    meant = _clause_meant(word)  # read as the name of an event's variable
+    if meant is not None:
+        hint = f"did you mean {meant!r} by {before[-1]!r}? Several parts stand in SEQ(A, B)"
+        return f"cannot read {found!r} here", hint
     if found in (",", "-") or re.fullmatch(ANY_NAME, found):
         return "a pattern of several parts needs SEQ", "write PATTERN SEQ(A, B)"
     return f"cannot read {found!r} here", SHAPE
+
+
+def _clause_meant(written: str) -> str | None:
+    """Returns the word that begins a clause of which ``written`` seems to be a misspelling, if there is one."""
+    near = get_close_matches(written.upper(), (*_CLAUSES, "SLIDE"), n=1, cutoff=_MISSPELT)
+    return near[0] if near else None

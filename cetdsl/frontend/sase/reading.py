@@ -104,7 +104,7 @@ def refuse_unused(parameters: Iterable[str], mentioned: Collection[str]) -> None
     known = {f":{name}" for name in mentioned}
     for name in parameters:
         if name not in mentioned:
-            every = f"the text has {', '.join(sorted(known)) or 'no parameters'}"
+            every = f"the text has {', '.join(sorted(known))}" if known else f"write :{name} where its value belongs"
             raise InvalidNode(f"the text has no parameter :{name}", hint=nearest(f":{name}", known, every))
 
 

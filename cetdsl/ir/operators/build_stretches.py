@@ -11,10 +11,10 @@ from cetdsl.ir.windowing import WHOLE
 
 @attrs.frozen
 class BuildStretches(Carry):
-    """Gives a matrix per key, pane and stretch of its time, made where its events are read.
+    """Gives a matrix for each key, pane and stretch, made in the task that reads the events.
 
-    A stretch is what one task reads of one part of a file, or some of that, one after the other. The times of its first
-    and last event tell whether others have events between these.
+    A stretch is a run of events that one task reads, one after the other, from one part of a file. The times of its
+    first and its last event tell whether another stretch has events between them.
     """
 
     stage = "stretches"

@@ -94,7 +94,10 @@ class Pass(NamedTuple):
 
 
 class _Numbered(NamedTuple):
-    """The values of some equalities by numbers: those of all events as later and as earlier ones, and how many."""
+    """The numbers of the values that equalities compare, for each event as the ``later`` and as the ``earlier`` one.
+
+    Equal values have equal numbers, which are below ``distinct``.
+    """
 
     later: Ints
     earlier: Ints
@@ -297,7 +300,10 @@ def _both(first: Callable[[], _First], second: Callable[[], _Second]) -> tuple[_
 
 
 class _How(NamedTuple):
-    """The rules for joining both halves' values: accumulators' operations, their values of no event, the modulus."""
+    """The rules by which the values of both halves are joined.
+
+    They are the operation of each accumulator, its value where there is no event, and the modulus with its reciprocal.
+    """
 
     how: Ints
     one: NDArray[Any]

@@ -209,7 +209,7 @@ class _Instants(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """The room for a leaf in the making, and for an instant; see :func:`_take` and :func:`_gain`.
+    """The arrays in which a leaf's matrix, and the gain of one instant, are computed; see :func:`_take`, :func:`_gain`.
 
     The entries of the accumulators' matrices come one after another, and so do the gains of those that may change.
     """

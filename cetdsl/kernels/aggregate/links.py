@@ -1,9 +1,10 @@
 """Links between two variables: the values that events of one receive from the events of the other beside them.
 
 A link holds the events of both sides that have all values compared, sorted by the values of its equalities, and among
-equals by that of its other comparison. So the events that may stand beside one of them are a run of equal values, all
-that come before it, or all that come after it, and one walk over all of them, or one in either direction, sums up what
-each receives. Nothing is ever subtracted, so that sums of doubles lose nothing to cancellation, not even for ``!=``.
+equals by that of its other comparison. So the events that may stand beside a given one are those of its own run of
+equal values, all before that run, or all behind it. What each event receives is summed up by one walk over all of them,
+or by two, one in either direction. Nothing is ever subtracted, so that sums of doubles lose nothing to cancellation,
+not even for ``!=``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cetdsl.pattern.expressions import MIRRORED
 
 
 class Walks(NamedTuple):
-    """The events that a side receives from: those of smaller, equal and larger values."""
+    """Whether an event receives from events of the other side whose values are smaller, equal, and larger."""
 
     smaller: bool
     equal: bool
@@ -48,7 +49,9 @@ class Members(NamedTuple):
 
 
 class Link(NamedTuple):
-    """The sorted members of both sides, the members of the second counted on from those of the first.
+    """The members of two linked variables, sorted together by the values that the link compares.
+
+    Members of the second variable are numbered on from those of the first.
 
     Attributes
     ----------
@@ -118,6 +121,25 @@ def _deliver(link: Link, r: int, backwards: bool, received: NDArray[Any], total:
                 received[m, k] = add(received[m, k], total[k], prime)
 
 
+@inlined
+def _exchange(
+    link: Link,
+    r: int,
+    backwards: bool,
+    equal: bool,
+    sent: NDArray[Any],
+    received: NDArray[Any],
+    total: NDArray[Any],
+    prime: Any,
+) -> None:
+    """Delivers a total to the receivers of a run, and adds what its senders send, first if ``equal`` values count."""
+    if equal:
+        _collect(link, r, backwards, sent, total, prime)
+    _deliver(link, r, backwards, received, total, prime)
+    if not equal:
+        _collect(link, r, backwards, sent, total, prime)
+
+
 @jit
 def send(
     link: Link, backwards: bool, walks: Walks, sent: NDArray[Any], received: NDArray[Any], zero: Any, prime: Any
@@ -141,20 +163,12 @@ def send(
         for r in range(runs):
             if link.begins[r] or not walks.smaller:
                 total[:] = zero
-            if walks.equal:
-                _collect(link, r, backwards, sent, total, prime)
-            _deliver(link, r, backwards, received, total, prime)
-            if not walks.equal:
-                _collect(link, r, backwards, sent, total, prime)
+            _exchange(link, r, backwards, walks.equal, sent, received, total, prime)
     if walks.larger:
         for r in range(runs - 1, -1, -1):
             if link.begins[r + 1]:
                 total[:] = zero
-            if walks.equal:
-                _collect(link, r, backwards, sent, total, prime)
-            _deliver(link, r, backwards, received, total, prime)
-            if not walks.equal:
-                _collect(link, r, backwards, sent, total, prime)
+            _exchange(link, r, backwards, walks.equal, sent, received, total, prime)
 
 
 @jit

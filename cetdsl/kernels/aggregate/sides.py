@@ -64,7 +64,7 @@ class Rules(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One side of the pivot; walks from the pivot's state ``s`` begin in ``places[s]``.
+    """What stands on one side of the pivot. A walk that leaves the pivot in state ``s`` begins in ``places[s]``.
 
     ``demands`` are those of all readers.
     """

@@ -51,7 +51,7 @@ class SpanEvaluator:
 
 
 class _Asked(NamedTuple):
-    """The ranges of another variable's events that the first events need, sorted by area and values.
+    """The ranges of events that each first event asks for, among those of another variable, sorted by area and value.
 
     Attributes
     ----------

@@ -140,7 +140,7 @@ class _Job:
 
 
 class _Walk:
-    """The leaves of one side in the order of its walks, and the range of them for each subslice."""
+    """The leaves of one side of the pivot, in the order of the sweep, and the range of them for each subslice."""
 
     def __init__(self, job: _Job, side: Side, values: Ints, backwards: bool) -> None:
         self.job, self.side = job, side

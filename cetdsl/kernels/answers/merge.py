@@ -141,10 +141,12 @@ def _with_pairs(table: AccumulatorTable) -> tuple[AccumulatorTable, Ints]:
 
 
 class _Weights:
-    """Says how often the value of a trend counts: of the left side, of the right one, and, to be taken away, of both.
+    """How often the value of a trend counts among the pairs of an AND.
 
-    A trend of one side is paired with all of the other side. That counts the pairs of two trends which both sides match
-    twice, and each such trend with itself as if it were two: ``n12 + 1`` times too often for each of these.
+    There is a weight for trends of the left side, one for those of the right side, and one for those that both sides
+    match, which is subtracted. A trend is paired with every trend of the other side. Of the ``n12`` trends that both
+    sides match, each two are thereby paired twice, and each one is paired with itself: their values count
+    ``n12 + 1`` times too often.
     """
 
     def __init__(self, table: AccumulatorTable, rows: Ints) -> None:

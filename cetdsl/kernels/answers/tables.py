@@ -58,7 +58,7 @@ class AccumulatorTable(NamedTuple):
     extremes: list[pa.Array]
 
     def take(self, rows: Ints) -> AccumulatorTable:
-        """The table of some rows."""
+        """Returns the table that has the given rows alone."""
         return AccumulatorTable(
             [None if accumulator is None else accumulator[rows] for accumulator in self.exact],
             [accumulator[rows] for accumulator in self.scaled],

@@ -135,7 +135,7 @@ def find_flow(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -
 
 
 class Loads(NamedTuple):
-    """The cost of walking windows, an entry for each: vertices to be visited, edges, and the longest trend."""
+    """The cost of walking each window: vertices to be visited, edges, and the length of the longest trend."""
 
     visits: Floats
     edges: Ints
@@ -335,7 +335,10 @@ class _Model(NamedTuple):
 
 
 def _joined(bounds: Ints, flow: Flow, most: int) -> Ints:
-    """Thins bounds to about ``most``, spaced evenly by atoms plus growth of the logarithm of the number of paths."""
+    """Joins neighbouring atoms until there are about ``most``, and returns the bounds that are left.
+
+    They are spaced evenly by a measure that grows with the atoms, and with the logarithm of the number of paths.
+    """
     first = bounds[0]
     with np.errstate(divide="ignore"):
         growth = np.maximum.accumulate(np.log2(np.maximum(flow.paths, 1.0)))

@@ -141,7 +141,10 @@ def join_pieces(pieces: Graph, share: tuple[int, int] = (0, 1), block: int = BLO
 
 
 class Weighed(NamedTuple):
-    """The cost of a number of anchors: the number of ``pieces``, the sum of their lengths, and visits by trends."""
+    """The predicted cost of a choice of anchors.
+
+    It has the number of ``pieces``, the sum ``refs`` of their lengths, and how often trends visit them.
+    """
 
     pieces: float
     refs: float
@@ -149,12 +152,12 @@ class Weighed(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """The time of both stages, in visits of a piece."""
+        """The predicted time of both stages, in units of the time that a visit of a piece takes."""
         return SENDING * self.refs + self.visits
 
     @property
     def bytes(self) -> float:
-        """About what all pieces take in a task of the second stage."""
+        """The predicted memory of all pieces in a task of the second stage."""
         return REF_BYTES * self.refs + PIECE_BYTES * self.pieces
 
 

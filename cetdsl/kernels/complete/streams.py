@@ -79,7 +79,7 @@ class Part(NamedTuple):
 
     @property
     def slices(self) -> Ints:
-        """The chunk's number of each slice."""
+        """The number that each of these slices has in the chunk."""
         return self.asked.slices
 
     @property

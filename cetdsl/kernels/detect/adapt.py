@@ -134,7 +134,7 @@ def _sample(
 
 @inlined
 def _below(state: int, count: int) -> int:
-    """A number below a count, out of the upper bits of a generator's state; a division would take longer."""
+    """Returns a number below ``count`` from the upper bits of a generator's state; divisions would be slower."""
     return ((state >> 33) & 0x7FFFFFFF) * count >> 31
 
 

@@ -126,7 +126,7 @@ def _decisions(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tu
 
 
 def _work(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tuple[Any, ...]]:
-    """The partial matches of the last chunk."""
+    """Yields how many partial matches each slice of the last chunk had, with the plan that was in force."""
     loop, ranges = detector.loops[branch], detector.ranges[branch]
     if loop is None or ranges is None:
         return

@@ -75,7 +75,11 @@ class TreeProgram(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """The tests of two parts: those of single events, and of sets; and the slots that bound the right part."""
+    """The tests that two partial matches must pass to be joined.
+
+    Some compare single events, others sets. The right part lies ``behind`` one slot of the left part and
+    ``before`` another one.
+    """
 
     singles: list[tuple[int, ...]]
     sets: list[tuple[int, ...]]

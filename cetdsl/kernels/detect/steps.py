@@ -136,7 +136,7 @@ class Negations(NamedTuple):
 
 
 class _Branch:
-    """The tests of a branch, from either side."""
+    """The tests of a candidate for a slot of a branch against bound events, whichever of the two is later."""
 
     def __init__(self, branch: Branch, pairs: Sequence[Pair], negations: Negations, span: bool) -> None:
         self.branch = branch
@@ -165,7 +165,7 @@ class _Branch:
         return known or Between()
 
     def each(self, slot: int, bound: set[int]) -> list[Test]:
-        """The pairwise predicates of each candidate with all events of the bound slots."""
+        """Returns the tests that relate a candidate for ``slot`` to every event that the ``bound`` slots hold."""
         own = self.branch.slots[slot].variable
         tests = []
         for other in sorted(bound):

@@ -259,10 +259,11 @@ def _in_pieces(scopes: Scopes, extents: Extents) -> Scopes:
 
 
 def scope_of(scopes: Scopes, extents: Extents) -> tuple[Scope, Ints, Ints]:
-    """Returns where partial matches of some scopes are looked for, event by event.
+    """Returns where partial matches are looked for, and in which scopes trends begin and end, event by event.
 
-    The others are, of each event: the range of scopes, shape (events, 2), that a trend beginning with it may lie in,
-    and the group of those that one ending with it does. Scopes are by their first events.
+    The second array, of shape (events, 2), has for each event the range of scopes in which a trend may lie that begins
+    with this event. The third one has the group of the scopes in which a trend lies that ends with it. Scopes are in
+    the order of their first events.
 
     Examples
     --------

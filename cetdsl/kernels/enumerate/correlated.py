@@ -325,7 +325,7 @@ def new_gap_allows(gaps: Gaps, events: Events, path: Path, depth: int, low: int,
 
 @jit
 def gaps_allow(gaps: Gaps, events: Events, path: Path, depth: int, low: int, high: int) -> bool:
-    """Judges the gaps that had to wait for the end of the trend, and the one after it."""
+    """Whether no negation forbids the trend in the gaps that had to wait for its end, and in the one after it."""
     for position in range(depth):
         if path.pending[position] and not _gap_is_free(gaps, events, path, depth, position, low, high):
             return False

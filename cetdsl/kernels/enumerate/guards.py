@@ -51,10 +51,11 @@ class GuardedMachine:
         return events._replace(codes=codes, valid=valid), before, until
 
     def anchors(self, events: Events) -> Ints:
-        """The instant from which on each negation forbids matches behind each event, of shape (negations, n).
+        """Returns the instant behind which no match of each negation may begin, for each event.
 
-        It is that of the event itself, or none where the negation has a sight, and sees no match. Empty if no negation
-        looks ahead; otherwise the events must have guards.
+        It has the shape (negations, n). The instant is the event's own. A negation that looks no further than a length
+        has none where no match lies so near. Without negations that look ahead the array is empty; with them the events
+        must be those of :meth:`with_guards`.
         """
         if not self._looking:
             return np.zeros((0, 0), dtype=np.int64)
@@ -74,7 +75,7 @@ class _Negated:
         self._sight = None if negation.sight is None else Sight(negation)
 
     def latest(self, events: Events) -> tuple[Ints, Ints]:
-        """The latest starts of matches that end before, and at or before, each event."""
+        """Returns the latest start among the matches that end before each event, and among those that end no later."""
         if self._sight is None:
             return _running_latest(events, self.latest_starts(events))
         seen = self._sight.matches(events)

@@ -108,6 +108,8 @@ def _pairs_allow(
                 left, right = old, new
             else:
                 continue
+            # The test of a pair is spelt out in each loop that needs it: a function for it, although inlined, made this
+            # loop take five times as long, and ten times with lists.
             if lists is not None and pairs[k, 0] == BY_LISTS:
                 if not are_listed(lists.start, lists.items, f, g, left, right):
                     return False

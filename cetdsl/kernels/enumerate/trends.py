@@ -88,7 +88,7 @@ class EventRows:
         ]
 
     def at(self, rows: Ints, fields: tuple[int, ...] | None = None) -> pa.Array:
-        """``struct<...>`` of the events in some rows: of some fields, by their numbers, or of all."""
+        """Returns the events in some rows as structs, which have all fields, or those whose numbers are given."""
         chosen = range(len(self._names)) if fields is None else fields
         if not chosen:
             return pa.array([{}] * len(rows), pa.struct([]))

@@ -34,7 +34,7 @@ _BIT_MAP_BYTES = 64 * 2**20
 
 
 class Detours(NamedTuple):
-    """The pairs of events of a base graph some of whose nodes an edge joins, with the longer paths between them.
+    """The pairs of events between which the base graph has an edge, and the longer paths between them.
 
     The pairs of event ``b`` in variable ``v`` with later events are ``start[b * variables + v]`` up to the next entry,
     and ``event`` are these later events, rising. Of shape (pairs, states alike), ``direct`` has the states, as bits,

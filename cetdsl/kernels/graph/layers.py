@@ -1,8 +1,8 @@
 """The weights of trends, and the heaviest way on from each node: the first pass of the k-best search.
 
 Values that do not add up like numbers are kept apart. A way belongs to a *layer*: the set of the kinds of values (none,
-number, infinity, minus infinity, NaN) that are on it. Within a layer sums are numbers, and each layer is of one rank in
-Spark's descending order: NaN, infinity, numbers, minus infinity, and NULL, the sum of no values.
+number, infinity, minus infinity, NaN) that are on it. The layer alone tells whether the sum of a way is NaN, infinite,
+a number or NULL, the sum of no values. That is its rank in Spark's descending order; only numbers need to be added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Values = NDArray[Any]
 
 #: Kinds of values, as bits; 0: none.
 _NUMBER, _INFINITE, _MINUS_INFINITE, _NAN = 1, 2, 4, 8
-#: What a layer's trends weigh, as a rank.
+#: The ranks of layers, by what the trends in them weigh.
 IS_NULL, IS_MINUS_INFINITE, IS_NUMBER, IS_INFINITE, IS_NAN = 0, 1, 2, 3, 4
 #: In place of a state: the trend ends here; there is no way.
 LAST, NO_WAY = -1, -2
@@ -31,9 +31,9 @@ LAST, NO_WAY = -1, -2
 class Layers(NamedTuple):
     """The nodes' values, and the layers that ways belong to.
 
-    Of each node, ``amount`` is the value if it is a number, else 0, and ``kind`` the number of its kind. ``own`` is the
-    layer of a single node of each kind, ``after[kind, layer]`` that of a node that is followed by a way of some layer,
-    and ``rank`` the rank of each layer.
+    ``amount`` is the value of each node, 0 if that is no number, and ``kind`` the number of its kind. A way of a single
+    node is in the layer ``own[kind]``. One that begins with a node, and goes on with a way of a ``layer``, is in
+    ``after[kind, layer]``. ``rank`` is the rank of each layer.
     """
 
     amount: Values

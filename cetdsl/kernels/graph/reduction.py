@@ -25,9 +25,9 @@ def reduce_edges(
 ) -> Graph | None:
     """Returns the transitive reduction of a graph: the graph with only those edges that no longer path bypasses.
 
-    None if more than ``most`` edges have to be listed, which are those of :mod:`cetdsl.kernels.graph.staircases`. Of
-    nodes in several shares, each of which is ``wanted`` by one, every share gets the edges that begin at its own nodes,
-    or in other graphs those that end there.
+    It returns None if more than ``most`` edges have to be listed: those of :mod:`cetdsl.kernels.graph.staircases`.
+    Several tasks may share the work. Then each gets a part of the edges: in some graphs those that begin at the
+    nodes that it has ``wanted``, in others those that end there.
     """
     own = np.ones(len(graph.nodes.event), dtype=np.bool_) if wanted is None else wanted
     if _is_one_list(machine):

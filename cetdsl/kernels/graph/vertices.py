@@ -160,13 +160,13 @@ class _Windows:
 
 
 def _booleans(values: Bools) -> pa.Array:
-    """A column of booleans, a bit each."""
+    """Returns truth values as an Arrow column, in which each takes a bit."""
     packed = pa.py_buffer(np.packbits(values, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, packed])
 
 
 def _vertices(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """The nodes that windows see."""
+    """Yields the nodes that lie on a trend of some window, with the columns of their events."""
     nodes = windows.graph.nodes
     events = EventRows(windows.chunk, windows.spec.fields, windows.spec.kernel)
     for block in windows.blocks():
@@ -196,7 +196,7 @@ def _direct(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _reduced(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """The edges that no longer path goes round."""
+    """Yields the edges of the transitive reduction: those between whose nodes no longer path leads."""
     graph, machine = windows.graph, GuardedMachine(windows.spec.kernel).machine
     reduced = reduce_edges(graph, machine, wanted=_own_nodes(windows))
     if reduced is None:

@@ -385,8 +385,8 @@ class _Work:
     def _parts(self, number: int, vertex: _Vertex, sources: Sequence[_Source]) -> tuple[_Source | int, ...]:
         """Returns the parts of a join, the smallest first.
 
-        Sources that bind nothing new are left out, and those of which there are so many that it takes less to bind
-        their slots one by one.
+        A source is left out if it binds no slot that is still free, or if it has so many instances that it takes less
+        time to bind its slots one by one.
         """
         covered: set[int] = set()
         sized: list[tuple[int, int, _Source | int]] = []

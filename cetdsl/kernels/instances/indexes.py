@@ -79,7 +79,7 @@ class Indexes:
         return self._where(("vertex", vertex), np.arange(len(table)), table, table[:, -1], lookup)
 
     def _where(self, name: Hashable, items: Ints, events: Ints | Places, lead: Ints | Places, lookup: Lookup) -> Ints:
-        """The entries BEGIN, END, and those of the tree from LEVEL on, of some of the items.
+        """Returns where a lookup finds the items: the entries BEGIN and END, and if it is ordered, those of its tree.
 
         ``events`` are those of each item, by place, and ``lead`` is the event by which items are in order of time.
         """

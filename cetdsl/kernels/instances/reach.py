@@ -170,7 +170,7 @@ def _those_that_passed(
 
 @jit
 def _by_rarity(needs: Needs, start: Ints) -> tuple[Ints, Ints]:
-    """The rarest slot of each vertex, and all its slots by how many events fit, fewest first."""
+    """Returns the slot of each vertex that the fewest events fit, and all its slots, from the fewest on."""
     first = np.zeros(len(needs.slot_start) - 1, dtype=np.int64)
     rare = np.empty(len(needs.classes), dtype=np.int64)
     for vertex in range(len(first)):
@@ -224,7 +224,10 @@ def _by_class(needs: Needs, slot: Ints, classes: int) -> tuple[Ints, Ints]:
 
 @jit
 def _by_event(items: Ints, start: Ints, events: int) -> tuple[Ints, Ints, Ints]:
-    """The places in ``items`` of each event, where those of each event begin, and the class of each place."""
+    """Inverts ``items``: returns the places at which each event stands in it, one event after the other.
+
+    Beside them it returns where the places of each event begin, and the class of each place.
+    """
     begin = np.zeros(events + 2, dtype=np.int64)
     for event in items:
         begin[event + 2] += 1

@@ -262,8 +262,8 @@ def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> 
 def _sorted_by(values: Ints, spare: Ints, members: Places, other: Places) -> tuple[Places, Places]:
     """Sorts members by their values, stably; many of them byte by byte, in linear time.
 
-    The values and what is ``spare`` are lost, and the members come back in one of the two arrays for them, which are
-    returned with that one first: one key may have millions of events, so nothing is kept twice.
+    The contents of ``values`` and ``spare`` are overwritten. The sorted members are in ``members`` or in ``other``, and
+    both arrays are returned, the sorted one first. One key may have millions of events, so nothing is kept twice.
     """
     count = len(values)
     if count < _MANY_VALUES:

@@ -386,7 +386,7 @@ class _Answer:
         return self._values(column, rows, _at(best, until, -1), names)
 
     def _given(self, slot: Slot) -> tuple[pa.Array | None, Ints]:
-        """The values that a slot is made of, None for labels, and which of them is that of each bound row."""
+        """Returns the values that a slot takes from, None for labels, and the place of each bound row among them."""
         if not slot.columns:
             return None if slot.column == LABEL else self._chunk.column(slot.column), self._rows
         # One column behind the other: that of the row's variable counts.

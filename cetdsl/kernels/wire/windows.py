@@ -30,11 +30,11 @@ def cut_slices(
 ) -> Slices:
     """Returns the slices that can be answered now.
 
-    ``bucket`` is the number of each segment's time bucket, which is used only if the windowing is cut, and ``until``
-    that of its last one, where it has several. ``complete``
-    says whether no more events of the last segment will come. ``resume`` is the number of the first segment's first
-    window that has not been answered before. ``look_back`` says, with a span, how long before its first event a trend
-    still depends on events (because of a leading negation). ``group`` describes the group of a segment, for an error.
+    ``bucket`` is the number of each segment's time bucket, and ``until`` the number of its last one, where it has
+    several. They are used only if the windowing is cut. ``complete`` says whether no more events of the last segment
+    will come. ``resume`` is the number of the first window of the first segment that has not been answered before.
+    ``look_back`` says, with a span, how long before its first event a trend still depends on events (because of a
+    leading negation). ``group`` describes the group of a segment, for an error.
     """
     if has_windows(windowing):
         last = bucket if until is None else until

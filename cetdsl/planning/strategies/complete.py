@@ -271,9 +271,10 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
 def _candidates(compiled: Compiled, request: CompleteRequest, columns: set[str]) -> ListPaths | None:
     """Lists the trends that are complete among those about the same extreme event; None if there is no such event.
 
-    Each trend is about one extreme event, or two, and those about the same are the paths of a graph, or with a span of
-    one for each first event. A complete trend is complete among these, too, and what contains another trend is part of
-    a complete one: so the complete trends are those that no other candidate contains.
+    Each trend is about one extreme event, or two. The trends about the same events are the paths of one graph, or, with
+    a span, of a graph for each first event. A complete trend is complete among those, too. A trend that is not complete
+    is contained in a complete one, which is a candidate. So the complete trends are the candidates that no other
+    candidate contains.
     """
     if request.algorithm == "definition":
         return None

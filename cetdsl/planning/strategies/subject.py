@@ -18,7 +18,7 @@ from cetdsl.planning.strategies.request import TrendsRequest, windowing_of
 
 @attrs.frozen
 class Subject:
-    """A request about a query of one automaton, and the branches that each of its trends is put together by one of."""
+    """A request about a query of one automaton, and the branches of its pattern: each trend is put together by one."""
 
     request: TrendsRequest
     branches: tuple[Branch, ...]
@@ -38,8 +38,8 @@ class Subject:
 def subject_of(request: TrendsRequest) -> Subject | str:
     """Returns what plans are made for; or why there can be none.
 
-    An AND is compiled as the alternative of its sides: each way through that automaton is one of a side, and a way of
-    each side together are a branch.
+    An AND is compiled as the alternative of its sides, so that each way through its automaton is a way of one side. A
+    branch has one way of each side.
     """
     resolved = request.resolved
     pattern = resolved.query.pattern

@@ -139,10 +139,25 @@ class PlanData:
     def vertex(self, query: str) -> Vertex:
         """Returns the vertex of a query.
 
+        Parameters
+        ----------
+        query : str
+            The name of the query.
+
+        Returns
+        -------
+        Vertex
+
         Raises
         ------
         KeyError
             If there is no query of that name.
+
+        Examples
+        --------
+        >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)"})
+        >>> plan.vertex("p").level
+        2
         """
         found = next((vertex for vertex in self.vertices if vertex.query == query), None)
         if found is None:
@@ -150,19 +165,103 @@ class PlanData:
         return found
 
     def at(self, number: int) -> Vertex:
-        """Returns the vertex of a number."""
+        """Returns the vertex of a number.
+
+        Parameters
+        ----------
+        number : int
+            The vertex's ``number``, as ``edges`` and ``parents`` name it.
+
+        Returns
+        -------
+        Vertex
+
+        Raises
+        ------
+        KeyError
+            If no vertex has that number.
+
+        Examples
+        --------
+        >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)"})
+        >>> [str(plan.at(number).pattern) for number in plan.vertex("p").parents]
+        ['SEQ(A, B)']
+        """
         return self._by_number[number]
 
     def children(self, vertex: Vertex) -> tuple[Vertex, ...]:
-        """Returns the vertices that are made of a vertex."""
+        """Returns the vertices that are made of a vertex.
+
+        Parameters
+        ----------
+        vertex : Vertex
+            One of the plan's vertices.
+
+        Returns
+        -------
+        tuple of Vertex
+
+        Raises
+        ------
+        KeyError
+            If the vertex is not of this plan.
+
+        Examples
+        --------
+        >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)"})
+        >>> [child.query for child in plan.children(plan.vertices[0])]
+        ['p', 'q']
+        """
         return tuple(self._children[vertex.number])
 
     def parents(self, vertex: Vertex) -> tuple[Vertex, ...]:
-        """Returns the vertices that a vertex is made of."""
+        """Returns the vertices that a vertex is made of.
+
+        Parameters
+        ----------
+        vertex : Vertex
+            One of the plan's vertices.
+
+        Returns
+        -------
+        tuple of Vertex
+
+        Raises
+        ------
+        KeyError
+            If the vertex is not of this plan.
+
+        Examples
+        --------
+        >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)"})
+        >>> [str(parent.pattern) for parent in plan.parents(plan.vertex("q"))]
+        ['SEQ(A, B)']
+        """
         return tuple(self._by_number[number] for number in vertex.parents)
 
     def serves(self, vertex: Vertex) -> tuple[str, ...]:
-        """Returns the queries whose matches are made of a vertex's instances, its own name if it is a query."""
+        """Returns the queries whose matches are made of a vertex's instances, its own name if it is a query.
+
+        Parameters
+        ----------
+        vertex : Vertex
+            One of the plan's vertices.
+
+        Returns
+        -------
+        tuple of str
+
+        Raises
+        ------
+        KeyError
+            If the vertex is not of this plan.
+
+        Examples
+        --------
+        >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)"})
+        >>> plan.serves(plan.vertices[0]), plan.serves(plan.vertex("q"))
+        (('p', 'q'), ('q',))
+        """
         names: dict[str, None] = {}
         todo, seen = [vertex], {vertex.number}
         while todo:
