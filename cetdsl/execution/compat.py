@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from inspect import signature
+from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.errors import ParseException, PySparkException, UnsupportedOperationException
+from pyspark.errors import utils as call_sites
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
@@ -240,6 +243,8 @@ def leave_batches_unmeasured(session: SparkSession) -> None:
 _NO_ESTIMATE = 1 << 60
 #: How Spark tells its estimate: "37.4 MiB", and from 2^63 bytes on "1.23E+22 B".
 _ESTIMATE = re.compile(r"Statistics\(sizeInBytes=([\d.]+(?:E\+?\d+)?) ([KMGTPE]?)i?B")
+#: The estimates of :func:`bytes_of`, by DataFrame.
+_ESTIMATES: WeakKeyDictionary[DataFrame, dict[tuple[str, ...], int | None]] = WeakKeyDictionary()
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters
 #: How many tasks share one large key where Connect's server does not tell how many it can run.
 USUAL_PARALLELISM = 8
@@ -281,13 +286,21 @@ def is_of_spark(error: Exception) -> bool:
 def bytes_of(df: DataFrame, columns: Sequence[str]) -> int | None:
     """Returns about how many bytes of some columns Spark expects to read; None where it has no estimate.
 
-    Spark optimizes the plan for that, and runs no job. Of a join it knows no more than that every row may meet every
-    other, unless tables have statistics.
+    Spark optimizes the plan for that, and runs no job; it is asked once for a DataFrame and the same columns. Of a join
+    it knows no more than that every row may meet every other, unless tables have statistics.
     """
     if df.isStreaming:
         return None
+    known, asked = _ESTIMATES.setdefault(df, {}), tuple(columns)
+    if asked not in known:
+        known[asked] = _estimated_bytes(df, asked)
+    return known[asked]
+
+
+def _estimated_bytes(df: DataFrame, columns: Sequence[str]) -> int | None:
     try:
-        needed = df.select(*map(in_backquotes, columns))
+        with WITHOUT_CALL_SITES:
+            needed = df.select(*map(in_backquotes, columns))
         told: str = needed.sparkSession.sql("EXPLAIN COST SELECT * FROM {needed}", needed=needed).collect()[0][0]
     except Exception as error:
         if not is_of_spark(error):
@@ -363,6 +376,38 @@ def own_errors() -> Iterator[None]:
             "Spark Connect cannot read a plan as deep as that of this query and its DataFrame together",
             hint="compute inner parts of terms as columns, and checkpoint() or save the DataFrame before asking",
         ) from error
+
+
+class _WithoutCallSites:
+    """Within it, PySpark does not note which line of Python makes a column, for Spark's errors to tell.
+
+    Lines of cetdsl tell users nothing, and for each column PySpark asks the JVM eight things more: a third of the time
+    that a plan takes. PySpark's switch is that of the whole process. So columns that users make in other threads
+    meanwhile have no such note either, and the last thread that leaves turns it back. A version without the switch
+    notes the lines.
+    """
+
+    _SWITCH = "_enable_debugging_cache"
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = Lock(), 0, None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside and hasattr(call_sites, self._SWITCH):
+                self._before = getattr(call_sites, self._SWITCH)
+                setattr(call_sites, self._SWITCH, False)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and hasattr(call_sites, self._SWITCH):
+                setattr(call_sites, self._SWITCH, self._before)
+
+
+#: See the class: plans of all threads are made within this one.
+WITHOUT_CALL_SITES = _WithoutCallSites()
 
 
 def condition_of(error: BaseException | None) -> str:
