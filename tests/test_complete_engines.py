@@ -48,6 +48,7 @@ from cetdsl.planning.strategies.complete import (
     count_paths,
     defined,
     graph,
+    refined,
 )
 from cetdsl.planning.strategies.request import Declined, compile_sides
 
@@ -144,7 +145,10 @@ class Task(Worker):
         return sorted(self.listed(rows_of(stream), plan), key=lambda row: heavy_first(row[-1]))[:size]
 
     def definition(self, completeness: str, algorithm: str = "definition") -> DropContained:
-        plan = defined(self.request(completeness, algorithm))
+        """What lists trends and drops those that others contain: all trends, or if there are any, candidates."""
+        request = self.request(completeness, algorithm)
+        plan = Declined("") if algorithm == "definition" else refined(request)
+        plan = defined(request) if isinstance(plan, Declined) else plan
         assert isinstance(plan, DropContained), plan
         if plan.compiled.residual:
             raise UnsupportedQuery("Spark tests finished trends")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 from collections import Counter
 from typing import Any
 
@@ -214,6 +215,22 @@ def test_few_of_many_trends_are_complete(spark: Any) -> None:
     told = str(asked.explain("complete"))
     assert "A_largest is the last A of a trend that has its largest x" in told
     assert "its trends, complete or not" in told
+
+
+def test_the_strategy_that_lists_candidates_has_a_name_of_its_own(spark: Any) -> None:
+    """Only what lists all trends is called the definition, which can be asked for."""
+    rows = [(t, "AAABBB"[t], t) for t in range(6)]
+    asked = spark.createDataFrame(rows, "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, B+) WHERE A.x < B.x", time="t"
+    )
+    for stage in ("complete", "complete_count", "sample", "top"):
+        assert re.search(r"strategy +candidates: ", str(asked.explain(stage))), stage
+    told = str(asked.explain("complete", algorithm="definition"))
+    assert re.search(r"strategy +definition: lists all trends", told)
+    assert "largest" not in told
+    everything = str(asked.explain("sample", complete=False))
+    assert re.search(r"strategy +definition: ", everything)
+    assert "candidates: trends that are not complete are asked for, too" in everything
 
 
 def test_few_of_many_trends_of_a_span_are_complete(spark: Any) -> None:

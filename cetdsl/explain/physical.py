@@ -35,7 +35,8 @@ STRATEGIES = {
     "anchors": "partial trends between anchors are found once, and joined along the anchors",
     "joins": "the paths of one large graph, extended by one event per round of joins",
     "match": "finds one match after the other, as MATCH_RECOGNIZE does",
-    "definition": "lists trends; where complete ones are asked for, drops those that another one contains",
+    "candidates": "lists the trends that are complete about an extreme event, drops those that another one contains",
+    "definition": "lists all trends; where complete ones are asked for, drops those that another one contains",
 }
 #: What operators say of themselves, in the order in which it is shown; what has another name comes last.
 _FACTS = ("trends", "algorithm", "optimizer", "memory", "cost", "numbers", "windows", "time buckets", "panes")

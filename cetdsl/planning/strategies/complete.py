@@ -1,8 +1,9 @@
 """complete: the trends that are not part of another one, from the graph of the query or by the definition itself.
 
 The trends of a *graph-shaped* query are the paths of a graph of events, and the edges at either end of a path tell
-whether it is complete. A query whose predicates relate events that are no neighbours has no such graph. Then all trends
-are listed, and those that another one contains are dropped.
+whether it is complete. A query whose predicates relate events that are no neighbours has no such graph. Then trends are
+listed, and those that another one contains are dropped. Where extreme events decide the predicates, the *candidates*
+are listed, which are the paths of graphs about such events, and else all trends.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors", "joins", "balanced",
 IN_TASK = ("m-cet", "t-cet", "h-cet", "anchors")
 COUNT = Aggregate("count")
 _PAIRED = "AND at the top pairs two sets of trends"
-#: Bytes that the trends kept of one key and window may take where they are told by the definition.
-DEFINITION_BYTES = 2**30
+#: Bytes that the trends kept of one key and window may take where those that others contain are dropped.
+CONTAINMENT_BYTES = 2**30
 
 
 @attrs.frozen
@@ -250,11 +251,21 @@ def joins(built: BuildGraph, request: CompleteRequest) -> _Plan:
     return limited(JoinPaths(built.child, built.spec, request.columns, request.limit), request.limit)
 
 
+def candidates(request: CompleteRequest) -> _Plan:
+    """Lists the trends that are complete about the same extreme event, and drops those that others contain."""
+    return _shown(refined(request), request)
+
+
 def definition(request: CompleteRequest) -> _Plan:
-    """Lists trends, all or those that are complete among some, and drops those that others contain."""
+    """Lists all trends, and where complete ones are asked for, drops those that others contain."""
     if request.completeness == ALL:
         return list_trends(TrendsRequest(request.resolved, request.columns, request.limit, request.compiled))
-    return limited(ShowTrends(defined(request), request.columns), request.limit)
+    return _shown(defined(request), request)
+
+
+def _shown(listed: _Plan, request: CompleteRequest) -> _Plan:
+    """Shows the columns that are asked for of trends that are listed."""
+    return listed if isinstance(listed, Declined) else limited(ShowTrends(listed, request.columns), request.limit)
 
 
 def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
@@ -263,28 +274,32 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
     scan, columns = Scan(source_of(request.resolved), compiled), {*request.columns, *more}
     if request.completeness == ALL:
         return any_trends(scan, columns)
-    memory = DEFINITION_BYTES if request.extraction.memory is None else request.extraction.memory
-    listed = _candidates(compiled, request, columns) or any_trends(scan, columns, identified=True)
-    return DropContained(listed, request.completeness, memory)
+    return _sifted(any_trends(scan, columns, identified=True), request)
 
 
-def _candidates(compiled: Compiled, request: CompleteRequest, columns: set[str]) -> ListPaths | None:
-    """Lists the trends that are complete among those about the same extreme event; None if there is no such event.
+def refined(request: CompleteRequest, more: Iterable[str] = ()) -> _Plan:
+    """Lists the complete trends among candidates: those that are complete among the trends about an extreme event.
 
     Each trend is about one extreme event, or two, and those about the same are the paths of a graph, or with a span of
     one for each first event. A complete trend is complete among these, too, and what contains another trend is part of
     a complete one: so the complete trends are those that no other candidate contains.
     """
-    if request.algorithm == "definition":
-        return None
-    parted = with_extremes(compiled)
+    if request.completeness == ALL:
+        return Declined("trends that are not complete are asked for, too")
+    parted = with_extremes(with_listed_pairs(request.compiled[0], request.resolved))
     if not parted.parts:
-        return None
+        return Declined("no event of a trend, and no two, decide all its pairwise predicates")
     built = _build_of(parted, request)
     if isinstance(built, Declined):
-        return None
-    shown = built.source.schema.in_order(columns)
-    return ListPaths(attrs.evolve(built, columns=shown, identified=True), named=False)
+        return built
+    shown = built.source.schema.in_order({*request.columns, *more})
+    return _sifted(ListPaths(attrs.evolve(built, columns=shown, identified=True), named=False), request)
+
+
+def _sifted(listed: Operator, request: CompleteRequest) -> Operator:
+    """Drops those of the trends listed that others contain."""
+    memory = CONTAINMENT_BYTES if request.extraction.memory is None else request.extraction.memory
+    return DropContained(listed, request.completeness, memory)
 
 
 @_over_graph
@@ -331,9 +346,21 @@ def fits_joins(request: CompleteRequest) -> bool:
     return not isinstance(built, Declined) and built.spec.query.why_not_joined is None
 
 
+def count_candidates(request: CountRequest) -> _Plan:
+    """Lists the complete trends among candidates and counts them."""
+    return _counted(refined(request.complete), request)
+
+
 def count_definition(request: CountRequest) -> _Plan:
     """Lists the trends of the definition and counts them."""
-    return AggregateTrends(defined(request.complete), ((request.name, COUNT),), request.number)
+    return _counted(defined(request.complete), request)
+
+
+def _counted(listed: _Plan, request: CountRequest) -> _Plan:
+    """Counts trends that are listed."""
+    if isinstance(listed, Declined):
+        return listed
+    return AggregateTrends(listed, ((request.name, COUNT),), request.number)
 
 
 @_over_graph
@@ -344,9 +371,18 @@ def sample_paths(built: BuildGraph, request: SampleRequest) -> Operator:
     return SamplePaths(attrs.evolve(built, settled=True), request.size, request.seed)
 
 
+def sample_candidates(request: SampleRequest) -> _Plan:
+    """Draws from the complete trends among candidates, which are listed."""
+    return _sampled(candidates(request.complete), request)
+
+
 def sample_definition(request: SampleRequest) -> _Plan:
-    """Draws from all trends, which are listed."""
-    listed = definition(request.complete)
+    """Draws from the trends of the definition, which are listed."""
+    return _sampled(definition(request.complete), request)
+
+
+def _sampled(listed: _Plan, request: SampleRequest) -> _Plan:
+    """Draws from trends that are listed."""
     if isinstance(listed, Declined):
         return listed
     return (SampleOfEach if request.of_each else SampleTrends)(listed, request.size, request.seed)
@@ -370,15 +406,22 @@ def top_paths(built: BuildGraph, request: TopRequest) -> _Plan:
     return TopPaths(attrs.evolve(built, values=values), request.size, request.by, request.name)
 
 
+def top_candidates(request: TopRequest) -> _Plan:
+    """Finds the heaviest complete trends among candidates, which are listed."""
+    return _heaviest(refined(request.complete, columns_in((request.by,))), request)
+
+
 def top_definition(request: TopRequest) -> _Plan:
-    """Finds the heaviest of all trends, which are listed."""
+    """Finds the heaviest trends of the definition, which are listed."""
     if len(request.complete.compiled) != 1:
         return Declined(_PAIRED)
     return _heaviest(defined(request.complete, columns_in((request.by,))), request)
 
 
-def _heaviest(listed: Operator, request: TopRequest) -> Operator:
+def _heaviest(listed: _Plan, request: TopRequest) -> _Plan:
     """Keeps the heaviest of the trends that are listed: of all, or of each key and window."""
+    if isinstance(listed, Declined):
+        return listed
     kind = TopOfEach if request.of_each else TopTrends
     return kind(listed, request.size, request.by, request.name, request.complete.columns)
 
