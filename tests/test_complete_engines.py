@@ -140,8 +140,8 @@ class Task(Worker):
         kernel = self._typed(plan.spec, values, event=True).with_query(completeness=plan.spec.query.completeness)
         spec = attrs.evolve(spec, trends=attrs.evolve(spec.trends, kernel=kernel))
         name = by.variable if by.argument is None else getattr(by.argument, "variable", None)
-        variable = -1 if name is None else plan.compiled.number_of(name)
-        stream = top_stream(TopSpec(spec, size, variable), self.rows_in(plan, kernel, batch, values), chunk)
+        bound = () if name is None else plan.compiled.numbers_of(name)
+        stream = top_stream(TopSpec(spec, size, bound), self.rows_in(plan, kernel, batch, values), chunk)
         return sorted(self.listed(rows_of(stream), plan), key=lambda row: heavy_first(row[-1]))[:size]
 
     def definition(self, completeness: str, algorithm: str = "definition") -> DropContained:

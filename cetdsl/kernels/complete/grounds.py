@@ -69,6 +69,9 @@ class Grounds:
     def __init__(self, query: KernelQuery) -> None:
         self._demands = {pivot: pivot_demands(query, pivot) for pivot in query.pivots}
         self._pivot, self._outer, self._span = query.pivot, query.outer, span_of(query)
+        wholes = dict(query.shadows.wholes) if query.shadows is not None else {}
+        #: What the events of each pivot may be bound to: longer trends read them as its whole variable.
+        self._bound = {pivot: 1 << pivot | 1 << wholes.get(pivot, pivot) for pivot in query.pivots}
 
     def of(self, events: Events, slices: Ints, low: Ints, high: Ints) -> Iterator[tuple[Ground, Asked]]:
         """Yields grounds of the events ``low:high`` of slices, and the slices that they have: once for each pivot."""
@@ -88,7 +91,8 @@ class Grounds:
             low, high = within_span(low, high, ground.events.time, pivot, self._span)
         for some in lots(high - low, MOST_COPIES):
             given = low[some], high[some], pivot[some]
-            own, place = beside_pivots(ground.events, variable, self._demands[variable], *given)
+            about = variable, self._bound[variable], self._demands[variable]
+            own, place = beside_pivots(ground.events, *about, *given)
             start, rows = own.segment_start, asked.rows(row[some])
             rows = rows._replace(low=start[:-1], high=start[1:], pivot=ground.number[pivot[some]])
             yield Ground(own, ground.number[place]), rows

@@ -20,7 +20,7 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.extraction import Extraction
-from cetdsl.ir.kernel import ALL, NOT_NEIGHBOURS, KernelSpec
+from cetdsl.ir.kernel import ALL, ENDS, NOT_NEIGHBOURS, KernelSpec
 from cetdsl.ir.operators import (
     AggregateTrends,
     BuildGraph,
@@ -50,7 +50,7 @@ from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.extremes import with_extremes
+from cetdsl.planning.extremes import with_ends_decided, with_extremes
 from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.shadows import TooMany, plan_shadows
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
@@ -178,7 +178,11 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
     """Builds each key's graph in the task that has the key, or the graph of all events in all tasks."""
     if len(request.compiled) != 1:
         return Declined(_PAIRED)
-    return _build_of(with_listed_pairs(request.compiled[0], request.resolved), request)
+    compiled = with_listed_pairs(request.compiled[0], request.resolved)
+    built = _build_of(compiled, request)
+    if isinstance(built, Declined) and compiled.pairs and request.completeness == ENDS:
+        return _build_about_ends(compiled, request) or built
+    return built
 
 
 def _build_of(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Declined:
@@ -195,7 +199,32 @@ def _build_of(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Decl
         except TooMany as error:
             return Declined(f"{reason}; and {error}")
         spec = spec.with_query(machine=machine, shadows=shadows)
-    extraction = request.extraction
+    return _built(compiled, spec, request)
+
+
+def _build_about_ends(compiled: Compiled, request: CompleteRequest) -> BuildGraph | None:
+    """Builds the graphs about pivots that decide where a trend ends; None if there are none.
+
+    Which trends are about the same pivots their own states tell, and whether something may stand before or behind them
+    those of the query's own machine, which binds whole variables.
+    """
+    source = source_of(request.resolved)
+    try:
+        machine, shadows = plan_shadows(compiled.machine, ENDS, span=source.windowing.kind == SPAN)
+    except TooMany:
+        return None
+    found = with_ends_decided(compiled, machine)
+    if found is None or why_not_along_edges(found.compiled) is not None:
+        return None
+    readings = tuple(shadows.readings[state] for state in found.states)
+    spec = about_pivots(base_spec(source, found.compiled, ENDS), found.compiled)
+    spec = spec.with_query(shadows=attrs.evolve(shadows, readings=readings, wholes=found.wholes))
+    return _built(found.compiled, spec, request)
+
+
+def _built(compiled: Compiled, spec: KernelSpec, request: CompleteRequest) -> BuildGraph:
+    """Builds the graphs of a specification by the algorithm that is asked for."""
+    source, extraction = source_of(request.resolved), request.extraction
     if request.algorithm not in IN_TASK:
         extraction = attrs.evolve(extraction, algorithm="auto")
     # One group in one window is all that there is to do, so all cores do it.
@@ -335,6 +364,8 @@ def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
 
 def _told(reason: str | None, built: BuildGraph) -> str | None:
     """Returns a reason, or the one behind it: why the edges do not show which paths are trends. None for None."""
+    if built.compiled.parts:
+        return reason
     return reason and (why_edges_do_not_tell(built.compiled, built.source, built.spec.query.completeness) or reason)
 
 
