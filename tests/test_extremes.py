@@ -14,7 +14,7 @@ import generators
 import pytest
 from pyspark.sql import functions as F
 from test_complete_engines import READINGS, Task, cuts_of, expected_trends, judge_paths, tasks
-from test_kernel_aggregate import FEATURES, NUMBERS, check_trends, compare
+from test_kernel_aggregate import FEATURES, NUMBERS, Worker, check_trends, compare
 from test_sweep import RETURNING
 
 import cetdsl as cet
@@ -22,7 +22,9 @@ from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.kernel import ENDS
 from cetdsl.ir.operators import ListPaths
 from cetdsl.ir.windowing import SPAN
+from cetdsl.kernels.aggregate import evaluate
 from cetdsl.kernels.enumerate import search
+from cetdsl.kernels.machine.conditions import Subslices
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.strategies.complete import graph
@@ -156,6 +158,31 @@ def test_two_events_stand_for_all(pattern: str, pairs: tuple[str, ...]) -> None:
         query = attrs.evolve(query, returning=())
         about_two += sum(judge_complete(query, rows, ties, completeness, seed) == 2 for completeness in READINGS)
     assert min(compared, about_two) >= 4
+
+
+@pytest.mark.parametrize("window", ["", " WITHIN 5"])
+def test_pairs_of_pivots_of_one_window_are_held_for_few_at_a_time(monkeypatch: pytest.MonkeyPatch, window: str) -> None:
+    text = (
+        f"RETURN COUNT(*), MAX(b.x) PATTERN SEQ(A+ a, B+ b, C+ c) WHERE a.x < b.x AND b.x < c.x GROUP BY case{window}"
+    )
+    worker = Worker(cet.parse(text)._query(), dense_streams(random.Random(5), text, 12), ())
+    held: list[int] = []
+
+    def measured(*given: Any) -> None:
+        held.append(next(len(one.pivot) for one in given if isinstance(one, Subslices)))
+        propagate(*given)
+
+    propagate = evaluate.propagate
+    monkeypatch.setattr(evaluate, "propagate", measured)
+    answers, most_held = [], []
+    for most in (2**17, 9):
+        monkeypatch.setattr(evaluate, "most_pivots", lambda _, most=most: most)
+        monkeypatch.setattr(evaluate, "in_lots", lambda slices, bounds, together, _: together(slices, bounds))
+        answers.append(worker.aggregate("string", 2**17, 2**17, strategy=kernel))
+        most_held.append(max(held))
+        held.clear()
+    assert answers[0] == answers[1] != {}
+    assert most_held[0] > 9 >= most_held[1]
 
 
 @pytest.mark.parametrize("first", [0, 60])
