@@ -19,7 +19,7 @@ from test_sweep import RETURNING
 
 import cetdsl as cet
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.ir.kernel import ENDS
+from cetdsl.ir.kernel import ALL, ENDS
 from cetdsl.ir.operators import ListPaths
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.aggregate import evaluate
@@ -29,7 +29,8 @@ from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.strategies.complete import graph
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.strategies.request import Declined
+from cetdsl.planning.strategies.paths import paths
+from cetdsl.planning.strategies.request import Declined, TrendsRequest, compile_sides
 from cetdsl.planning.strategies.sweep import sweep
 
 #: Each with variables that every trend binds, of which the first is compared with the others.
@@ -160,6 +161,34 @@ def test_two_events_stand_for_all(pattern: str, pairs: tuple[str, ...]) -> None:
     assert min(compared, about_two) >= 4
 
 
+@pytest.mark.parametrize(("pattern", "pairs"), CHAINS)
+def test_trends_are_paths_about_two_events(pattern: str, pairs: tuple[str, ...]) -> None:
+    judged = 0
+    for seed in range(6):
+        choose = random.Random(f"{pattern} {pairs} {seed} paths")
+        query = cet.parse(chain_of(choose, pattern, pairs) + (*WINDOWS, *SPANS)[seed])._query()
+        query = attrs.evolve(query, returning=())
+        rows, ties = dense_streams(choose, pattern, 10), choose.choice([(), ("s",)])
+        task = Task(query, rows, ties)
+        plan = paths(TrendsRequest(task.resolved, ("id",), None, compile_sides(task.resolved)))
+        if isinstance(plan, ListPaths):
+            expected = expected_trends(query, rows, ALL, ties)
+            for chunk in (2**20, 2):
+                assert task.complete(plan, "auto", chunk, chunk) == expected, (ties, unparse(query))
+            judged += 1
+    assert judged >= 2
+
+
+def test_dead_ends_of_chains_are_not_searched(spark: Any) -> None:
+    """There are 2^28 sets of B whose values all A are below, and no C is above any but the last."""
+    rows = [(0, "A", 0), *((t, "B", 5) for t in range(1, 29)), (29, "B", 2), (30, "C", 3), (31, "C", 1)]
+    asked = spark.createDataFrame(rows, "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, B+, C+) WHERE A.x < B.x AND B.x < C.x", time="t"
+    )
+    assert [[b.event.t for b in row.trend] for row in asked.trends(columns=["t"]).collect()] == [[0, 29, 30]]
+    assert re.search(r"strategy +paths: ", str(asked.explain("trends")))
+
+
 @pytest.mark.parametrize("window", ["", " WITHIN 5"])
 def test_pairs_of_pivots_of_one_window_are_held_for_few_at_a_time(monkeypatch: pytest.MonkeyPatch, window: str) -> None:
     text = (
@@ -205,15 +234,15 @@ def judge_complete(
     """
     task = Task(query, rows, ties, cuts_of(query)[-1])
     expected, context = expected_trends(query, rows, completeness, ties), (completeness, ties, unparse(query))
-    paths = graph(task.request(completeness))
-    if isinstance(paths, Declined):
+    found = graph(task.request(completeness))
+    if isinstance(found, Declined):
         assert listed, context
         plan = task.definition(completeness, "auto")
         assert task.defined(plan, 2**20) == expected, context
-        paths = plan.child
+        found = plan.child
     else:
-        judge_paths(task, paths, completeness, expected, turn, turn, context)
-    return len(paths.child.spec.query.pivots) if isinstance(paths, ListPaths) else 0
+        judge_paths(task, found, completeness, expected, turn, turn, context)
+    return len(found.child.spec.query.pivots) if isinstance(found, ListPaths) else 0
 
 
 #: Each with pairs of variables that are compared, and how many events decide what may stand beside a trend.

@@ -29,6 +29,7 @@ STRATEGIES = {
     "enumerate": "lists the trends one by one, and aggregates them where that is asked",
     "detect": "puts trends together by a plan, with an index for each step",
     "choose": "puts trends together in orders by samples of the events, or without dead ends",
+    "paths": "trends are the paths of a graph for each two events that pairwise predicates are about",
     "event joins": "puts trends together in the order of a plan, with a join of DataFrames for each event",
     "graph": "trends are the paths of a graph of each key's events",
     "balanced": "all cores build the one large graph, and each lists an equal part of its paths",

@@ -27,6 +27,7 @@ from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.match import match
 from cetdsl.planning.strategies.messages import messages
 from cetdsl.planning.strategies.panes import multiplied_as_read, panes
+from cetdsl.planning.strategies.paths import paths
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides, unknown_size
 from cetdsl.planning.strategies.sweep import sweep
 from cetdsl.planning.streams import ASK_FINAL, ASK_LATER, by_bucket, refuse_eager, why_not_on_stream
@@ -37,7 +38,7 @@ _Strategies = Sequence[_Strategy]
 #: The strategies of aggregates, in the order in which they are asked.
 AGGREGATE_STRATEGIES: _Strategies = (fold, panes, sweep, messages, kernel, enumerate_and_aggregate)
 #: The strategies that list trends.
-TRENDS_STRATEGIES: _Strategies = (detect, choose, list_trends)
+TRENDS_STRATEGIES: _Strategies = (detect, choose, paths, list_trends)
 #: The strategies that list complete trends, by ``algorithm=``.
 COMPLETE_STRATEGIES: dict[str, _Strategies] = {
     "auto": (complete.balanced, complete.graph, complete.candidates, complete.definition),

@@ -179,14 +179,14 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
     if len(request.compiled) != 1:
         return Declined(_PAIRED)
     compiled = with_listed_pairs(request.compiled[0], request.resolved)
-    built = _build_of(compiled, request)
+    built = build_graphs(compiled, request)
     if isinstance(built, Declined) and compiled.pairs and request.completeness == ENDS:
         return _build_about_ends(compiled, request) or built
     return built
 
 
-def _build_of(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Declined:
-    """Builds the graphs of one automaton."""
+def build_graphs(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Declined:
+    """Builds the graphs of one automaton, about its pivots if it has pairwise predicates."""
     source = source_of(request.resolved)
     reason = why_not_along_edges(compiled)
     if reason is not None:
@@ -318,7 +318,7 @@ def refined(request: CompleteRequest, more: Iterable[str] = ()) -> _Plan:
     parted = with_extremes(with_listed_pairs(request.compiled[0], request.resolved))
     if not parted.parts:
         return Declined("no event of a trend, and no two, decide all its pairwise predicates")
-    built = _build_of(parted, request)
+    built = build_graphs(parted, request)
     if isinstance(built, Declined):
         return built
     shown = built.source.schema.in_order({*request.columns, *more})
