@@ -125,6 +125,24 @@ def test_complete_trends_are_those_of_it_that_no_other_contains(pattern: str, na
     assert min(by_graphs[False], by_graphs[True]) >= 2 or " OR " in pattern  # which has a pivot: all trends bind one b
 
 
+@pytest.mark.parametrize("orders", ["<<", "<=<", ">>=", "=="])
+@pytest.mark.parametrize("pattern", ["SEQ(A+ a, B+ b, C+ c)", "SEQ(B+ b, A+ a, C+ c)"])
+def test_an_extreme_event_is_compared_in_several_types(pattern: str, orders: str) -> None:
+    """A whole number with another one and with a double: it keeps its order in both types."""
+    first, second = re.findall("[<>=]=?", orders) if orders != "==" else orders
+    judged: Counter[Any] = Counter()
+    for seed in range(4):
+        choose = random.Random(f"{pattern} {orders} {seed} types")
+        text = f"{RETURNING.format(v='a', w='c')}PATTERN {pattern} WHERE a.x {first} b.x AND a.x {second} c.y"
+        query = cet.parse(f"{text} GROUP BY case{(WINDOWS + SPANS)[seed + 2]}")._query()
+        rows = dense_streams(choose, pattern, 15)
+        judged[kernel] += compare(query, rows, (), NUMBERS[seed], (-1,), seed, kernel)
+        query = attrs.evolve(query, returning=())
+        for completeness in READINGS:
+            judged[completeness] += judge_complete(query, rows, (), completeness, seed) > 0
+    assert set(judged.values()) == {4}
+
+
 #: Each with pairs of variables that are compared: two events decide all of them, extreme ones or those of one variable.
 CHAINS = [
     ("SEQ(A+ a, B+ b, C+ c)", ("ab", "bc")),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import attrs
 
-from cetdsl.ir.compiled import MAX_VARIABLES, Compiled, Parts
+from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, Parts
 from cetdsl.ir.machine import Machine, Pair, always_binds
 from cetdsl.pattern.automaton import Automaton, Transition, reach
 from cetdsl.pattern.nodes import Not
@@ -95,7 +95,7 @@ def with_ends_decided(compiled: Compiled, machine: Machine) -> EndsDecided | Non
     own = compiled.machine
     if not _may_have_parts(compiled) or len(set(own.variables)) < len(own.variables):
         return None
-    chosen = _deciding(own, compiled.pairs)
+    chosen = _deciding(compiled)
     if chosen is None:
         return None
     parted, states = attrs.evolve(compiled, machine=machine, pairs=()), tuple(range(len(machine.variables)))
@@ -116,8 +116,9 @@ def with_ends_decided(compiled: Compiled, machine: Machine) -> EndsDecided | Non
     return EndsDecided(attrs.evolve(parted, pairs=tuple(pairs)), states, wholes)
 
 
-def _deciding(machine: Machine, pairs: tuple[Pair, ...]) -> tuple[int, ...] | None:
+def _deciding(compiled: Compiled) -> tuple[int, ...] | None:
     """Returns variables whose pivots decide all pairs, and those with what is put before and behind trends."""
+    machine, codes, pairs = compiled.machine, compiled.codes, compiled.pairs
     beside = _put_beside(machine)
     sides = [(pair.left_variable, pair.right_variable) for pair in pairs]
     if any(one.issuperset(both) for one in beside for both in sides):
@@ -129,7 +130,9 @@ def _deciding(machine: Machine, pairs: tuple[Pair, ...]) -> tuple[int, ...] | No
         chosen = tuple(sorted({*needed, *further}))
         if not 0 < len(chosen) <= MOST_PIVOTS:
             continue
-        if all(u in chosen or v in chosen for u, v in sides) and all(_has_pivot(machine, pairs, v) for v in chosen):
+        if all(u in chosen or v in chosen for u, v in sides) and all(
+            _has_pivot(machine, codes, pairs, v) for v in chosen
+        ):
             return chosen
     return None
 
@@ -143,9 +146,9 @@ def _put_beside(machine: Machine) -> tuple[set[int], set[int]]:
     return {machine.variables[s] for s in before}, {machine.variables[s] for s in behind}
 
 
-def _has_pivot(machine: Machine, pairs: tuple[Pair, ...], variable: int) -> bool:
+def _has_pivot(machine: Machine, codes: tuple[CodeColumn, ...], pairs: tuple[Pair, ...], variable: int) -> bool:
     """Whether one event of a variable stands for all of them in each trend."""
-    return binds_exactly_one(machine, variable) or _has_extreme(machine, _about(pairs, variable))
+    return binds_exactly_one(machine, variable) or _has_extreme(machine, codes, _about(pairs, variable))
 
 
 def _about(pairs: Iterable[Pair], variable: int) -> list[Pair]:
@@ -169,17 +172,21 @@ def _about_extremes(compiled: Compiled) -> Iterator[Compiled]:
     rest = [pair for pair in compiled.pairs if known.isdisjoint((pair.left_variable, pair.right_variable))]
     for variable in sorted({v for pair in rest for v in (pair.left_variable, pair.right_variable)}):
         pairs = _about(rest, variable)
-        if _has_extreme(compiled.machine, pairs):
+        if _has_extreme(compiled.machine, compiled.codes, pairs):
             others = [pair for pair in compiled.pairs if pair not in rest or pair.about(variable) is None]
             yield _parted(compiled, variable, pairs, others)
 
 
-def _has_extreme(machine: Machine, pairs: list[Pair]) -> bool:
+def _has_extreme(machine: Machine, codes: tuple[CodeColumn, ...], pairs: list[Pair]) -> bool:
     """Whether an extreme event of the variable on the right stands for all of them: all or none must satisfy."""
     # A variable that a trend does not bind satisfies everything, also together with an event without a value.
     bound = all(always_binds(machine, v) for pair in pairs for v in (pair.left_variable, pair.right_variable))
-    signs, columns = {pair.op[0] for pair in pairs}, {pair.right for pair in pairs}
-    return bound and len(columns) == 1 and signs <= set(_EXTREMES) and ("=" in signs or len(signs) == 1)
+    signs, columns = {pair.op[0] for pair in pairs}, {codes[pair.right] for pair in pairs}
+    if not bound or not signs <= set(_EXTREMES) or len({column.expr for column in columns}) > 1:
+        return False
+    # Events that are equal in one type may differ in another one.
+    alike = len(columns) == 1 or signs == {"="} or all(column.in_order for column in columns)
+    return alike and (len(signs) == 1 or ("=" in signs and len(columns) == 1))
 
 
 def _parted(compiled: Compiled, variable: int, pairs: list[Pair], others: list[Pair]) -> Compiled:
@@ -208,12 +215,20 @@ def _in_parts(compiled: Compiled, variable: int, pairs: list[Pair], *, kept: boo
     before_it, it, after_it = (_unlike(f"{name}_{part}", taken) for part in ("before", extreme.name, "after"))
     before = len(named) if kept else variable
     named[before : before + 1] = [(before_it, condition)]
-    pivot, after, column = len(named), len(named) + 1, pairs[0].right
+    pivot, after = len(named), len(named) + 1
     named += [(it, condition), (after_it, condition)]
-    own = [Pair(extreme.after, after, column, pivot, column)]
-    if extreme.before:
-        own.append(Pair(extreme.before, before, column, pivot, column))
-    words = f"{it} is the {extreme.words.format(name, quote(compiled.codes[column].expr))}, "
+    codes, columns = compiled.codes, list(dict.fromkeys(pair.right for pair in pairs))
+    if extreme.before and len(columns) > 1:
+        # The term's own type tells more values apart than those that it is compared in.
+        whole = CodeColumn(codes[columns[0]].expr)
+        codes = codes if whole in codes else (*codes, whole)
+        columns = list(dict.fromkeys((codes.index(whole), *columns)))
+    column = columns[0]
+    signs = {after: extreme.after} | ({before: extreme.before} if extreme.before else {})
+    own = [Pair(sign, part, column, pivot, column) for part, sign in signs.items()]
+    # What is NULL in another type compares with nothing there, and equal values of one type may differ in another.
+    own += [Pair(extreme.before or "=", part, other, pivot, other) for other in columns[1:] for part in signs]
+    words = f"{it} is the {extreme.words.format(name, quote(codes[column].expr))}, "
     words += f"{after_it} are those after it" + f" and {before_it} those before it" * bool(extreme.before)
     machine, states = _around(compiled.machine, variable, (before if extreme.before else -1, pivot, after))
     parted = attrs.evolve(
@@ -221,6 +236,7 @@ def _in_parts(compiled: Compiled, variable: int, pairs: list[Pair], *, kept: boo
         automaton=_named(machine, [name for name, _ in named], compiled.automaton.negations),
         variables=tuple(named),
         machine=machine,
+        codes=codes,
         pairs=(*compiled.pairs, *own),
         parts=(*compiled.parts, Parts(name, tuple(dict.fromkeys((variable, before, pivot, after))), words)),
     )
