@@ -48,6 +48,7 @@ from cetdsl.planning.strategies.complete import (
     count_paths,
     defined,
     graph,
+    refined,
 )
 from cetdsl.planning.strategies.request import Declined, compile_sides
 
@@ -139,12 +140,15 @@ class Task(Worker):
         kernel = self._typed(plan.spec, values, event=True).with_query(completeness=plan.spec.query.completeness)
         spec = attrs.evolve(spec, trends=attrs.evolve(spec.trends, kernel=kernel))
         name = by.variable if by.argument is None else getattr(by.argument, "variable", None)
-        variable = -1 if name is None else plan.compiled.number_of(name)
-        stream = top_stream(TopSpec(spec, size, variable), self.rows_in(plan, kernel, batch, values), chunk)
+        bound = () if name is None else plan.compiled.numbers_of(name)
+        stream = top_stream(TopSpec(spec, size, bound), self.rows_in(plan, kernel, batch, values), chunk)
         return sorted(self.listed(rows_of(stream), plan), key=lambda row: heavy_first(row[-1]))[:size]
 
     def definition(self, completeness: str, algorithm: str = "definition") -> DropContained:
-        plan = defined(self.request(completeness, algorithm))
+        """What lists trends and drops those that others contain: all trends, or if there are any, candidates."""
+        request = self.request(completeness, algorithm)
+        plan = Declined("") if algorithm == "definition" else refined(request)
+        plan = defined(request) if isinstance(plan, Declined) else plan
         assert isinstance(plan, DropContained), plan
         if plan.compiled.residual:
             raise UnsupportedQuery("Spark tests finished trends")

@@ -319,6 +319,17 @@ def test_a_key_may_have_the_name_of_what_is_measured(spark: Any, name: str) -> N
             assert answer.count() == getattr(asked("k"), report)({"slice": 5}).count() > 0
 
 
+@pytest.mark.parametrize(("report", "name"), [("statistics", "rates"), ("adaptation", "changed")])
+def test_clashing_keys_are_refused_before_a_plan_is_carried_out(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, report: str, name: str
+) -> None:
+    monkeypatch.setattr(detection, "run", lambda *_: pytest.fail("the plan is carried out"))
+    df = spark.createDataFrame([(1, "A", "k")], f"t int, type string, {name} string")
+    asked = df.pattern(f"PATTERN SEQ(A, B, C) WHERE [{name}] WITHIN 6", time="t")
+    with pytest.raises(ResolutionError, match=f"'{name}' clashes with the {name} column of the answer"):
+        getattr(asked, report)()
+
+
 @pytest.mark.classic
 def test_trends_after_a_sample(df: Any) -> None:
     for text in ("PATTERN SEQ(A, B, C) WHERE A.x = C.x WITHIN 9", "PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
+import re
 from collections import Counter
 from typing import Any
 
@@ -12,19 +14,23 @@ import generators
 import pytest
 from pyspark.sql import functions as F
 from test_complete_engines import READINGS, Task, cuts_of, expected_trends, judge_paths, tasks
-from test_kernel_aggregate import FEATURES, NUMBERS, check_trends, compare
+from test_kernel_aggregate import FEATURES, NUMBERS, Worker, check_trends, compare
 from test_sweep import RETURNING
 
 import cetdsl as cet
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.kernel import ALL, ENDS
 from cetdsl.ir.operators import ListPaths
 from cetdsl.ir.windowing import SPAN
+from cetdsl.kernels.aggregate import evaluate
 from cetdsl.kernels.enumerate import search
+from cetdsl.kernels.machine.conditions import Subslices
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.strategies.complete import graph
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.strategies.request import Declined
+from cetdsl.planning.strategies.paths import paths
+from cetdsl.planning.strategies.request import Declined, TrendsRequest, compile_sides
 from cetdsl.planning.strategies.sweep import sweep
 
 #: Each with variables that every trend binds, of which the first is compared with the others.
@@ -119,6 +125,24 @@ def test_complete_trends_are_those_of_it_that_no_other_contains(pattern: str, na
     assert min(by_graphs[False], by_graphs[True]) >= 2 or " OR " in pattern  # which has a pivot: all trends bind one b
 
 
+@pytest.mark.parametrize("orders", ["<<", "<=<", ">>=", "=="])
+@pytest.mark.parametrize("pattern", ["SEQ(A+ a, B+ b, C+ c)", "SEQ(B+ b, A+ a, C+ c)"])
+def test_an_extreme_event_is_compared_in_several_types(pattern: str, orders: str) -> None:
+    """A whole number with another one and with a double: it keeps its order in both types."""
+    first, second = re.findall("[<>=]=?", orders) if orders != "==" else orders
+    judged: Counter[Any] = Counter()
+    for seed in range(4):
+        choose = random.Random(f"{pattern} {orders} {seed} types")
+        text = f"{RETURNING.format(v='a', w='c')}PATTERN {pattern} WHERE a.x {first} b.x AND a.x {second} c.y"
+        query = cet.parse(f"{text} GROUP BY case{(WINDOWS + SPANS)[seed + 2]}")._query()
+        rows = dense_streams(choose, pattern, 15)
+        judged[kernel] += compare(query, rows, (), NUMBERS[seed], (-1,), seed, kernel)
+        query = attrs.evolve(query, returning=())
+        for completeness in READINGS:
+            judged[completeness] += judge_complete(query, rows, (), completeness, seed) > 0
+    assert set(judged.values()) == {4}
+
+
 #: Each with pairs of variables that are compared: two events decide all of them, extreme ones or those of one variable.
 CHAINS = [
     ("SEQ(A+ a, B+ b, C+ c)", ("ab", "bc")),
@@ -155,6 +179,59 @@ def test_two_events_stand_for_all(pattern: str, pairs: tuple[str, ...]) -> None:
     assert min(compared, about_two) >= 4
 
 
+@pytest.mark.parametrize(("pattern", "pairs"), CHAINS)
+def test_trends_are_paths_about_two_events(pattern: str, pairs: tuple[str, ...]) -> None:
+    judged = 0
+    for seed in range(6):
+        choose = random.Random(f"{pattern} {pairs} {seed} paths")
+        query = cet.parse(chain_of(choose, pattern, pairs) + (*WINDOWS, *SPANS)[seed])._query()
+        query = attrs.evolve(query, returning=())
+        rows, ties = dense_streams(choose, pattern, 10), choose.choice([(), ("s",)])
+        task = Task(query, rows, ties)
+        plan = paths(TrendsRequest(task.resolved, ("id",), None, compile_sides(task.resolved)))
+        if isinstance(plan, ListPaths):
+            expected = expected_trends(query, rows, ALL, ties)
+            for chunk in (2**20, 2):
+                assert task.complete(plan, "auto", chunk, chunk) == expected, (ties, unparse(query))
+            judged += 1
+    assert judged >= 2
+
+
+def test_dead_ends_of_chains_are_not_searched(spark: Any) -> None:
+    """There are 2^28 sets of B whose values all A are below, and no C is above any but the last."""
+    rows = [(0, "A", 0), *((t, "B", 5) for t in range(1, 29)), (29, "B", 2), (30, "C", 3), (31, "C", 1)]
+    asked = spark.createDataFrame(rows, "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, B+, C+) WHERE A.x < B.x AND B.x < C.x", time="t"
+    )
+    assert [[b.event.t for b in row.trend] for row in asked.trends(columns=["t"]).collect()] == [[0, 29, 30]]
+    assert re.search(r"strategy +paths: ", str(asked.explain("trends")))
+
+
+@pytest.mark.parametrize("window", ["", " WITHIN 5"])
+def test_pairs_of_pivots_of_one_window_are_held_for_few_at_a_time(monkeypatch: pytest.MonkeyPatch, window: str) -> None:
+    text = (
+        f"RETURN COUNT(*), MAX(b.x) PATTERN SEQ(A+ a, B+ b, C+ c) WHERE a.x < b.x AND b.x < c.x GROUP BY case{window}"
+    )
+    worker = Worker(cet.parse(text)._query(), dense_streams(random.Random(5), text, 12), ())
+    held: list[int] = []
+
+    def measured(*given: Any) -> None:
+        held.append(next(len(one.pivot) for one in given if isinstance(one, Subslices)))
+        propagate(*given)
+
+    propagate = evaluate.propagate
+    monkeypatch.setattr(evaluate, "propagate", measured)
+    answers, most_held = [], []
+    for most in (2**17, 9):
+        monkeypatch.setattr(evaluate, "most_pivots", lambda _, most=most: most)
+        monkeypatch.setattr(evaluate, "in_lots", lambda slices, bounds, together, _: together(slices, bounds))
+        answers.append(worker.aggregate("string", 2**17, 2**17, strategy=kernel))
+        most_held.append(max(held))
+        held.clear()
+    assert answers[0] == answers[1] != {}
+    assert most_held[0] > 9 >= most_held[1]
+
+
 @pytest.mark.parametrize("first", [0, 60])
 def test_generated_chains(first: int) -> None:
     features = attrs.evolve(FEATURES, chains=True).without("top_conjunction", "inseparable", "strings")
@@ -166,18 +243,85 @@ def test_generated_chains(first: int) -> None:
     assert pivots[1] >= 10
 
 
-def judge_complete(query: Query, rows: list[Any], ties: tuple[str, ...], completeness: str, turn: int) -> int:
-    """Compares complete trends with the reference, and returns how many pivots their graphs are about."""
+def judge_complete(
+    query: Query, rows: list[Any], ties: tuple[str, ...], completeness: str, turn: int, *, listed: bool = True
+) -> int:
+    """Compares complete trends with the reference, and returns how many pivots their graphs are about.
+
+    Candidates may be ``listed``, and the complete ones told among them; else all must be paths of graphs.
+    """
     task = Task(query, rows, ties, cuts_of(query)[-1])
     expected, context = expected_trends(query, rows, completeness, ties), (completeness, ties, unparse(query))
-    paths = graph(task.request(completeness))
-    if isinstance(paths, Declined):
+    found = graph(task.request(completeness))
+    if isinstance(found, Declined):
+        assert listed, context
         plan = task.definition(completeness, "auto")
         assert task.defined(plan, 2**20) == expected, context
-        paths = plan.child
+        found = plan.child
     else:
-        judge_paths(task, paths, completeness, expected, turn, turn, context)
-    return len(paths.child.spec.query.pivots) if isinstance(paths, ListPaths) else 0
+        judge_paths(task, found, completeness, expected, turn, turn, context)
+    return len(found.child.spec.query.pivots) if isinstance(found, ListPaths) else 0
+
+
+#: Each with pairs of variables that are compared, and how many events decide what may stand beside a trend.
+DECIDED = [
+    ("SEQ(A+ a, B+ b)", ("ab",), 2),
+    ("SEQ(A+ a, NOT C n, B+ b)", ("ba",), 2),
+    ("SEQ(NOT C n, A+ a, B+ b, NOT C o)", ("ab",), 2),
+    ("SEQ(A+ a, C* c, B+ b)", ("ab",), 2),
+    ("SEQ(A+ a, A+ b)", ("ab",), 2),
+    ("SEQ(A+ a, (SEQ(B+ b, C+ c))+)", ("ab",), 2),
+    ("SEQ(A+ a, B+ b, A+ c, B+ d)", ("ad",), 2),
+    ("SEQ(A+ a, B+ b, C c)", ("ab",), 1),
+    ("SEQ(A+ a, B+ b, C c)", ("ab", "ac"), 2),
+    ("SEQ(C c, A+ a, B+ b, D d)", ("ab",), 1),
+]
+
+
+def dense_streams(choose: random.Random, pattern: str, count: int) -> list[Any]:
+    """Short streams of the types that a pattern names, whose trends can be longer by events of few values."""
+    kinds = [kind for kind in "ABCD" if f"{kind} " in pattern or f"{kind}+" in pattern or f"{kind}*" in pattern]
+    [row, *_] = generators.stacked(1, 1)
+
+    def stream() -> list[Any]:
+        times = list(itertools.accumulate(choose.choices((0, 1, 2), (1, 3, 1), k=choose.randint(5, 9))))
+        in_turn = [kinds[place * len(kinds) // len(times)] for place in range(len(times))]
+        return [
+            {**row, "t": t, "s": place, "type": choose.choice((kind, choose.choice(kinds))),
+             "x": choose.choice((None, *range(6))), "y": float(choose.randrange(5))}
+            for place, (t, kind) in enumerate(zip(times, in_turn, strict=True))
+        ]  # fmt: skip
+
+    return generators.stack([stream() for _ in range(count)])
+
+
+@pytest.mark.parametrize(("pattern", "pairs", "pivots"), DECIDED)
+def test_extreme_events_decide_whether_a_trend_can_be_longer_at_its_ends(
+    pattern: str, pairs: tuple[str, ...], pivots: int
+) -> None:
+    judged = 0
+    for seed in range(6):
+        choose = random.Random(f"{pattern} {pairs} {seed} ends")
+        compared = [f"{u}.x {choose.choice(('<', '<=', '>', '>='))} {v}.{choose.choice('xy')}" for u, v in pairs]
+        compared += [one for part, one in NEIGHBOURS.items() if part in pattern and choose.random() < 0.2]
+        windows = (*WINDOWS, *SPANS)[seed]
+        query = cet.parse(f"PATTERN {pattern} WHERE {' AND '.join(compared)} GROUP BY case{windows}")._query()
+        rows, ties = dense_streams(choose, pattern, 20), choose.choice([(), ("s",)])
+        judged += judge_complete(query, rows, ties, ENDS, seed, listed=False) == pivots
+    # A comparison with the neighbours alone says the same as some of these comparisons.
+    assert judged >= 3
+
+
+def test_what_is_put_beside_a_trend_must_not_be_compared_with_itself() -> None:
+    """Where a B and an A may stand before a trend, or more than two events decide, candidates are listed."""
+    for text in (
+        "(SEQ(A+ a, B+ b))+ WHERE a.x < b.x",
+        "SEQ(A+ a, B+ b, C+ c) WHERE a.x < b.x AND b.x < c.x",
+        "SEQ(A{1,3} a, B+ b) WHERE a.x < b.x",
+    ):
+        task = Task(cet.parse(f"PATTERN {text}")._query(), generators.stacked(1, 1), ())
+        assert isinstance(graph(task.request(ENDS)), Declined), text
+        assert isinstance(task.definition(ENDS, "auto").child, ListPaths), text
 
 
 def test_pivots_without_company_are_not_searched_from(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,6 +358,22 @@ def test_few_of_many_trends_are_complete(spark: Any) -> None:
     told = str(asked.explain("complete"))
     assert "A_largest is the last A of a trend that has its largest x" in told
     assert "its trends, complete or not" in told
+
+
+def test_the_strategy_that_lists_candidates_has_a_name_of_its_own(spark: Any) -> None:
+    """Only what lists all trends is called the definition, which can be asked for."""
+    rows = [(t, "AAABBB"[t], t) for t in range(6)]
+    asked = spark.createDataFrame(rows, "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, B+) WHERE A.x < B.x", time="t"
+    )
+    for stage in ("complete", "complete_count", "sample", "top"):
+        assert re.search(r"strategy +candidates: ", str(asked.explain(stage))), stage
+    told = str(asked.explain("complete", algorithm="definition"))
+    assert re.search(r"strategy +definition: lists all trends", told)
+    assert "largest" not in told
+    everything = str(asked.explain("sample", complete=False))
+    assert re.search(r"strategy +definition: ", everything)
+    assert "candidates: trends that are not complete are asked for, too" in everything
 
 
 def test_few_of_many_trends_of_a_span_are_complete(spark: Any) -> None:

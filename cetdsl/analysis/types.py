@@ -164,6 +164,24 @@ def are_of_one_type(left: Expr, right: Expr, schema: Schema) -> bool:
     return types[0] is not None and types[0] == types[1] and _is_settled(left, schema) and _is_settled(right, schema)
 
 
+def are_compared_in_order(left: Expr, right: Expr, schema: Schema) -> bool:
+    """Whether values of either term keep their order in the type that Spark compares both in.
+
+    Numbers do, and so do dates. Local times do not where a clock is set forward, nor texts as numbers.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.schema import Field
+    >>> schema = Schema([Field("i", "int"), Field("x", "double"), Field("s", "string"), Field("d", "date")])
+    >>> i, x, s, d = (Attribute("a", name) for name in "ixsd")
+    >>> [are_compared_in_order(*pair, schema) for pair in ((i, x), (i, s), (d, d))]
+    [True, False, True]
+    """
+    types = type_of(left, schema), type_of(right, schema)
+    families = {category(kind) for kind in types}
+    return families == {"number"} or (families == {"instant"} and ("date" in types or types[0] == types[1]))
+
+
 def _is_settled(term: Expr, schema: Schema) -> bool:
     """Whether the type of a term is known without the session's settings.
 

@@ -93,7 +93,7 @@ def top_paths(df: DataFrame, plan: TopPaths) -> Rows:
     if argument is not None and not isinstance(argument, Length):
         name = variables(argument)[0]
     kind = _weight_type(rows.types[0]) if rows.types else T.LongType()
-    spec = TopSpec(_told(rows, plan), plan.size, -1 if name is None else plan.compiled.number_of(name))
+    spec = TopSpec(_told(rows, plan), plan.size, () if name is None else plan.compiled.numbers_of(name))
     found = rows.mapped(plan, spec, _schema(rows, plan, T.StructField("weight", kind))).data
     heaviest = found.orderBy(F.desc("weight")).limit(plan.size)
     return rows.now(heaviest.toDF(*Shown.of(plan.source).names(plan.name)))

@@ -46,23 +46,23 @@ def measure_detection(df: DataFrame, plan: MeasureDetection) -> Rows:
 def adaptation(df: DataFrame, plan: Operator) -> DataFrame:
     """Returns a row per key, branch and slice of its events: the plan, the decision behind it, and the work."""
     matches = F.aggregate(F.map_values("partial_matches"), F.lit(0).cast("bigint"), lambda a, b: a + b)
-    columns = [
-        F.max("plan").alias("plan"),
-        F.sum("events").alias("events"),
-        F.max("planned").alias("planned"),
-        F.max("changed").alias("changed"),
-        F.max("violated").alias("violated"),
-        F.sum(matches).alias("partial_matches"),
-        F.sum("seconds_deciding").alias("seconds_deciding"),
-        F.sum("seconds_planning").alias("seconds_planning"),
-    ]
+    columns = {
+        "plan": F.max("plan"),
+        "events": F.sum("events"),
+        "planned": F.max("planned"),
+        "changed": F.max("changed"),
+        "violated": F.max("violated"),
+        "partial_matches": F.sum(matches),
+        "seconds_deciding": F.sum("seconds_deciding"),
+        "seconds_planning": F.sum("seconds_planning"),
+    }
     return _of_slices(df, plan, columns)
 
 
 def statistics(df: DataFrame, plan: Operator) -> DataFrame:
     """Returns a row per key, branch and complete slice of its events: rates and selectivities as they were seen."""
-    seen = [F.max_by(name, F.size(name)).alias(name) for name in ("rates", "selectivities")]
-    return _of_slices(df, plan, [F.sum("events").alias("events"), *seen]).filter(F.col("rates").isNotNull())
+    seen = {name: F.max_by(name, F.size(name)) for name in ("rates", "selectivities")}
+    return _of_slices(df, plan, {"events": F.sum("events"), **seen}).filter(F.col("rates").isNotNull())
 
 
 def sample(df: DataFrame, plan: Operator) -> Statistics:
@@ -101,14 +101,15 @@ def _bounded(df: DataFrame, plan: Operator) -> DataFrame:
     return df.filter(number.between(middle - half, middle + half))
 
 
-def _of_slices(df: DataFrame, plan: Operator, columns: list[Column]) -> DataFrame:
+def _of_slices(df: DataFrame, plan: Operator, columns: dict[str, Column]) -> DataFrame:
+    """Aggregates the rows of each key, branch and slice to columns of these names."""
     shown = Shown(plan.source.shown_keys, sliding=False)
     places = ("branch", "slice")
+    own = (*places, *columns)
+    plan.source.schema.refuse_clashing_keys(shown.keys, own)
     with own_errors():
-        found = run(df, plan).groupBy(*shown.internal, *places).agg(*columns)
-        own = (*places, *found.columns[len(shown.keys) + len(places) :])
-        plan.source.schema.refuse_clashing_keys(shown.keys, own)
-        return found.toDF(*shown.names_before(*own))
+        found = run(df, plan).groupBy(*shown.internal, *places)
+        return found.agg(*columns.values()).toDF(*shown.names_before(*own))
 
 
 class Work(NamedTuple):

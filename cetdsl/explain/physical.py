@@ -29,13 +29,15 @@ STRATEGIES = {
     "enumerate": "lists the trends one by one, and aggregates them where that is asked",
     "detect": "puts trends together by a plan, with an index for each step",
     "choose": "puts trends together in orders by samples of the events, or without dead ends",
+    "paths": "trends are the paths of a graph for each two events that pairwise predicates are about",
     "event joins": "puts trends together in the order of a plan, with a join of DataFrames for each event",
     "graph": "trends are the paths of a graph of each key's events",
     "balanced": "all cores build the one large graph, and each lists an equal part of its paths",
     "anchors": "partial trends between anchors are found once, and joined along the anchors",
     "joins": "the paths of one large graph, extended by one event per round of joins",
     "match": "finds one match after the other, as MATCH_RECOGNIZE does",
-    "definition": "lists trends; where complete ones are asked for, drops those that another one contains",
+    "candidates": "lists the trends that are complete about an extreme event, drops those that another one contains",
+    "definition": "lists all trends; where complete ones are asked for, drops those that another one contains",
 }
 #: What operators say of themselves, in the order in which it is shown; what has another name comes last.
 _FACTS = ("trends", "algorithm", "optimizer", "memory", "cost", "numbers", "windows", "time buckets", "panes")

@@ -722,11 +722,12 @@ class PatternFrame(Bound):
             complete trend as a contiguous part, so that it can be extended neither before its first event nor behind
             its last one.
         algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
-            All give the same trends. ``auto`` takes ``balanced`` for one large group, ``definition`` for queries whose
-            complete trends cannot be read from a graph, and otherwise the algorithm that suits each graph. Where Spark
-            limits the memory of a Python worker, by ``spark.executor.pyspark.memory``, ``auto`` counts the events of
-            each group first. If a group has more than a task can hold, it takes ``joins``, unless ``memory_limit`` is
-            given; for ``"maximal"`` only where each event equals the one before in some value.
+            All give the same trends. ``auto`` takes ``balanced`` for one large group, and otherwise the algorithm that
+            suits each graph. Where complete trends cannot be read from a graph, it lists candidates if extreme events
+            decide the predicates, and else takes ``definition``. Where Spark limits the memory of a Python worker, by
+            ``spark.executor.pyspark.memory``, ``auto`` counts the events of each group first. If a group has more than
+            a task can hold, it takes ``joins``, unless ``memory_limit`` is given; for ``"maximal"`` only where each
+            event equals the one before in some value.
         memory_limit : str or int, optional
             The memory that each task may use for the graph and for partial trends, in bytes or as ``"512m"``. It is
             refused for ``joins``, which keeps neither in a task.

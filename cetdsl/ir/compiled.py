@@ -14,10 +14,14 @@ MAX_VARIABLES = 62
 
 @attrs.frozen
 class CodeColumn:
-    """A column that comparisons refer to; where ``partner`` is given, both are compared in their common type."""
+    """A column that comparisons refer to; where ``partner`` is given, both are compared in their common type.
+
+    The column is ``in_order`` if larger values of its term are not smaller ones in this type.
+    """
 
     expr: Expr
     partner: Expr | None = None
+    in_order: bool = True
 
 
 @attrs.frozen

@@ -40,6 +40,9 @@ class Shadows:
     ``kind`` says how the graph is found. Where shadows are ``followed``, ``covers`` has for each base state the states,
     as bits, in which a trend can go on in whatever ways it can go on here; with a span, ``origins`` are the base states
     in which a longer trend may read the first event of a trend after something else, which say how long it may last.
+
+    The base may read variables whole that the query has in parts: ``wholes`` are each pivot that is such a part, and
+    its whole variable.
     """
 
     base: Machine
@@ -47,3 +50,4 @@ class Shadows:
     kind: str = STATES
     covers: tuple[int, ...] = ()
     origins: tuple[int, ...] = ()
+    wholes: tuple[tuple[int, int], ...] = ()

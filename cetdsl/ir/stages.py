@@ -139,13 +139,13 @@ class SampleSpec:
 class TopSpec:
     """The specification by which a worker finds the ``size`` heaviest trends.
 
-    The weight of an event bound to ``variable`` (-1: to any) is its value in the first value column, or 1 if there is
-    no such column.
+    The weight of an event bound to one of the ``variables`` (none given: to any) is its value in the first value
+    column, or 1 if there is no such column.
     """
 
     graph: GraphSpec
     size: int
-    variable: int = -1
+    variables: tuple[int, ...] = ()
 
 
 @attrs.frozen

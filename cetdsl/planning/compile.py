@@ -11,7 +11,7 @@ import attrs
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, negations_of, separate, shape
 from cetdsl.analysis.guards import Conditions, may_fail, own_term
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.types import are_of_one_type
+from cetdsl.analysis.types import are_compared_in_order, are_of_one_type
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, Deferred, ListColumn
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
@@ -50,7 +50,8 @@ def comparison_columns(
     left, right = (own_term(side, schema, conditions) for side in (left, right))
     if alike:
         return CodeColumn(left), CodeColumn(right)
-    return CodeColumn(left, right), CodeColumn(right, left)
+    in_order = are_compared_in_order(left, right, schema)
+    return CodeColumn(left, right, in_order), CodeColumn(right, left, in_order)
 
 
 class _Compiler:

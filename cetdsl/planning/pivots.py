@@ -8,6 +8,9 @@ from itertools import combinations
 from cetdsl.ir.machine import Machine, Pair, longest_trend
 from cetdsl.ir.windowing import SPAN
 
+#: A pass or a graph is about so many events of pivots at most.
+MOST_PIVOTS = 2
+
 
 def binds_exactly_one(machine: Machine, variable: int) -> bool:
     """Whether every word of the machine has the variable exactly once.

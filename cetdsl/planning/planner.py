@@ -27,6 +27,7 @@ from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.match import match
 from cetdsl.planning.strategies.messages import messages
 from cetdsl.planning.strategies.panes import multiplied_as_read, panes
+from cetdsl.planning.strategies.paths import paths
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides, unknown_size
 from cetdsl.planning.strategies.sweep import sweep
 from cetdsl.planning.streams import ASK_FINAL, ASK_LATER, by_bucket, refuse_eager, why_not_on_stream
@@ -37,10 +38,10 @@ _Strategies = Sequence[_Strategy]
 #: The strategies of aggregates, in the order in which they are asked.
 AGGREGATE_STRATEGIES: _Strategies = (fold, panes, sweep, messages, kernel, enumerate_and_aggregate)
 #: The strategies that list trends.
-TRENDS_STRATEGIES: _Strategies = (detect, choose, list_trends)
+TRENDS_STRATEGIES: _Strategies = (detect, choose, paths, list_trends)
 #: The strategies that list complete trends, by ``algorithm=``.
 COMPLETE_STRATEGIES: dict[str, _Strategies] = {
-    "auto": (complete.balanced, complete.graph, complete.definition),
+    "auto": (complete.balanced, complete.graph, complete.candidates, complete.definition),
     "balanced": (complete.balanced,),
     "joins": (complete.joins,),
     "definition": (complete.definition,),
@@ -49,9 +50,9 @@ COMPLETE_STRATEGIES: dict[str, _Strategies] = {
 }
 #: The strategies of the other requests about complete trends, by the class of the request.
 COMPLETE_REQUEST_STRATEGIES: dict[type, _Strategies] = {
-    complete.CountRequest: (complete.count_paths, complete.count_definition),
-    complete.SampleRequest: (complete.sample_paths, complete.sample_definition),
-    complete.TopRequest: (complete.top_paths, complete.top_definition),
+    complete.CountRequest: (complete.count_paths, complete.count_candidates, complete.count_definition),
+    complete.SampleRequest: (complete.sample_paths, complete.sample_candidates, complete.sample_definition),
+    complete.TopRequest: (complete.top_paths, complete.top_candidates, complete.top_definition),
     complete.SurveyRequest: (complete.survey_graphs,),
 }
 #: The strategies that know which events a matching policy lets a trend skip: those of kernels that go from an event to
@@ -79,6 +80,7 @@ STRATEGY_NAMES: dict[object, str] = {
     **dict.fromkeys((enumerate_and_aggregate, list_trends), "enumerate"),
     **dict.fromkeys((complete.count_joins, complete.sample_joins), "joins"),
     **dict.fromkeys((complete.count_paths, complete.sample_paths, complete.top_paths, complete.survey_graphs), "graph"),
+    **dict.fromkeys((complete.count_candidates, complete.sample_candidates, complete.top_candidates), "candidates"),
     **dict.fromkeys((complete.count_definition, complete.sample_definition, complete.top_definition), "definition"),
 }
 

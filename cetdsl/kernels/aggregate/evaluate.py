@@ -18,13 +18,20 @@ from cetdsl.kernels.aggregate.halves import HalvedMachine, HalvedSlice, Pass, ha
 from cetdsl.kernels.aggregate.lots import in_lots, most_pivots
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
-from cetdsl.kernels.machine.conditions import Conditions, Subslices, conditions_of, span_of, subslices_of
+from cetdsl.kernels.machine.conditions import (
+    Conditions,
+    Subslices,
+    conditions_of,
+    span_of,
+    subslices_before_pivot,
+    subslices_in_lots,
+)
 from cetdsl.kernels.machine.program import Tables, build_tables, lay_out
 from cetdsl.kernels.machine.propagate import Accumulators, keeping_none, propagate
 from cetdsl.kernels.machine.totals import add_up, asks_for_totals
 from cetdsl.kernels.numbers.ladder import ADDED_ALONE, MULTIPLIED_ALONE, WEIGHED, likely_beyond
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
-from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
 
@@ -48,7 +55,7 @@ class Evaluator:
         tables = build_tables(self.layout, events) if len(halves) < len(slices.low) else None
 
         def together(lot: Slices, bounds: tuple[Ints, Ints]) -> Values:
-            subslices = subslices_of(self.spec.query, lot, events, bounds)
+            subslices = subslices_before_pivot(self.spec.query, lot, events, bounds)
             job = _Job(self, events, tables, halves, conditions, subslices, columns, len(lot.low))
             scaled, exact = job.additive()
             return Values(scaled[0].real != 0, exact, scaled, job.extremes())
@@ -72,7 +79,10 @@ class Evaluator:
 
 
 class _Job(NamedTuple):
-    """One evaluation of ``slices`` slices, whose passes share events, tables and subslices."""
+    """One evaluation of ``slices`` slices, whose passes share events, tables and subslices.
+
+    Each pass divides the ``subslices`` into those about the events of the pivot.
+    """
 
     evaluator: Evaluator
     events: Events
@@ -97,14 +107,16 @@ class _Job(NamedTuple):
             return out
         # With a span the gap before a trend is judged at its end, and so per guarded first state.
         guarded = evaluator.span > 0 and any(guards for _, guards in evaluator.spec.query.machine.initial)
-        for state in [s for s, _ in evaluator.spec.query.machine.initial] if guarded else [-1]:
+        states = [s for s, _ in evaluator.spec.query.machine.initial] if guarded else [-1]
+        about_pivot = subslices_in_lots(evaluator.spec.query, events, subslices, most_pivots(len(events.time)))
+        for some, state in ((some, state) for some in about_pivot for state in states):
             propagate(
                 program,
                 self.tables,
                 events,
                 self.conditions,
                 accumulators,
-                subslices,
+                some,
                 zero,
                 one,
                 prime,
@@ -121,12 +133,12 @@ class _Job(NamedTuple):
         long = np.isin(subslices.window, list(self.halves))
         for row in subslices.window[long]:
             self.halves[row].add_to(out[row], wanted)
-        return _some(subslices, ~long)
+        return subslices.rows(~long)
 
     def _some_subslices(self, rows: Ints) -> Subslices:
         wanted = np.zeros(self.slices, dtype=np.bool_)
         wanted[rows] = True
-        return _some(self.subslices, wanted[self.subslices.window])
+        return self.subslices.rows(wanted[self.subslices.window])
 
     def additive(self) -> tuple[list[Scaled], list[Objects | None]]:
         """Returns scaled values of the additive accumulators, and whole ones where the number form is exact."""
@@ -155,7 +167,3 @@ class _Job(NamedTuple):
         begun = np.array([0, *(one.one for one in kept)], dtype=np.int64)
         out = self._pass(Accumulators(bound, how, weights), self.subslices, np.int64(-1), begun, np.int64(0))
         return [one.restored(found) for one, found in zip(kept, out.T[1:])]
-
-
-def _some(subslices: Subslices, chosen: Bools) -> Subslices:
-    return Subslices(*(column[chosen] for column in subslices))

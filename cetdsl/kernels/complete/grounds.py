@@ -14,6 +14,7 @@ import numpy as np
 
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.kernels._side_by_side import lots
+from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.pivots import beside_pivots
 from cetdsl.kernels.graph.standing import NO_DEADLINES
 from cetdsl.kernels.machine.conditions import pivot_demands, span_of
@@ -66,9 +67,14 @@ class Asked(NamedTuple):
 class Grounds:
     """Finds the grounds of a query's slices."""
 
-    def __init__(self, query: KernelQuery) -> None:
+    def __init__(self, query: KernelQuery, builder: GraphBuilder) -> None:
+        """Makes it for a query, whose machine the ``builder`` builds graphs of."""
         self._demands = {pivot: pivot_demands(query, pivot) for pivot in query.pivots}
         self._pivot, self._outer, self._span = query.pivot, query.outer, span_of(query)
+        wholes = dict(query.shadows.wholes) if query.shadows is not None else {}
+        #: What the events of each pivot may be bound to: longer trends read them as its whole variable.
+        self._builder, self._variable = builder, np.array(query.machine.variables, dtype=np.int64)
+        self._bound = {pivot: 1 << pivot | 1 << wholes.get(pivot, pivot) for pivot in query.pivots}
 
     def of(self, events: Events, slices: Ints, low: Ints, high: Ints) -> Iterator[tuple[Ground, Asked]]:
         """Yields grounds of the events ``low:high`` of slices, and the slices that they have: once for each pivot."""
@@ -83,12 +89,24 @@ class Grounds:
         if variable < 0:
             yield ground, asked
             return
-        low, high, pivot, row = pivot_subslices(asked.low, asked.high, ground.events.mask, 1 << variable, False)
+        among = self._on_trends(ground.events) if self._outer >= 0 else ground.events.mask
+        low, high, pivot, row = pivot_subslices(asked.low, asked.high, among, 1 << variable, False)
         if self._span:
             low, high = within_span(low, high, ground.events.time, pivot, self._span)
         for some in lots(high - low, MOST_COPIES):
             given = low[some], high[some], pivot[some]
-            own, place = beside_pivots(ground.events, variable, self._demands[variable], *given)
+            about = variable, self._bound[variable], self._demands[variable]
+            own, place = beside_pivots(ground.events, *about, *given)
             start, rows = own.segment_start, asked.rows(row[some])
             rows = rows._replace(low=start[:-1], high=start[1:], pivot=ground.number[pivot[some]])
             yield Ground(own, ground.number[place]), rows
+
+    def _on_trends(self, events: Events) -> Ints:
+        """Returns the variables, as bits, that each event may be bound to on trends that need not satisfy all pairs.
+
+        Where there are two pivots, the grounds of those that lie on no such trend would be too many.
+        """
+        nodes = self._builder.build(events).nodes
+        bits = np.zeros(len(events.time), dtype=np.int64)
+        np.bitwise_or.at(bits, nodes.event, np.int64(1) << self._variable[nodes.state])
+        return bits

@@ -143,13 +143,13 @@ def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: i
     graphs = Graphs(spec.graph.trends.kernel)
 
     def find(chunk: Chunk) -> Iterator[_Found]:
-        weights, valid, unit = _weights(chunk, spec.variable)
+        weights, valid, unit = _weights(chunk, spec.variables)
         for part in graphs.parts(chunk):
             graph, windows = part.graph, (part.low, part.high)
             event = part.number[graph.event]
             weight, present = weights[event], valid[event]
-            if spec.variable >= 0:
-                bound = graphs.variable[graph.state] == spec.variable
+            if spec.variables:
+                bound = np.isin(graphs.variable, spec.variables)[graph.state]
                 weight = np.where(bound, weight, weight.dtype.type(0))
                 # A count is 0 where a sum is NULL.
                 present = present & bound if chunk.values else present
@@ -170,8 +170,8 @@ class _Weights(NamedTuple):
     unit: int | None = None
 
 
-def _weights(chunk: Chunk, variable: int) -> _Weights:
-    """Returns the weights of the events that a variable may be bound to, of all if it is -1; others weigh nothing."""
+def _weights(chunk: Chunk, variables: tuple[int, ...]) -> _Weights:
+    """Returns the weights of the events that some variables may be bound to (none given: any); others weigh nothing."""
     count = len(chunk.events.time)
     if not chunk.values:
         return _Weights(np.ones(count, dtype=np.int64), np.ones(count, dtype=np.bool_))
@@ -183,8 +183,8 @@ def _weights(chunk: Chunk, variable: int) -> _Weights:
     if not isinstance(whole, list):
         return _Weights(whole, valid)
     # Decimals of many digits often end in zeros, and 64 bits hold what is left without these.
-    if variable >= 0:
-        bound = (chunk.events.mask >> variable & 1).tolist()
+    if variables:
+        bound = (chunk.events.mask & sum(1 << variable for variable in variables) != 0).tolist()
         whole = [value if counts else 0 for value, counts in zip(whole, bound, strict=True)]
     unit = math.gcd(*whole) or 1
     if max(map(abs, whole), default=0) // unit >= 2**63:

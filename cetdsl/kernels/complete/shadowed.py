@@ -12,9 +12,8 @@ import numpy as np
 
 from cetdsl.ir.indexes import lower_guards
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
-from cetdsl.ir.machine import Machine
 from cetdsl.ir.shadows import FOLLOWED, STATES
-from cetdsl.ir.windowing import SLIDING, SPAN
+from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.complete.grounds import Asked, Ground
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph
 from cetdsl.kernels.graph.build import GraphBuilder
@@ -56,19 +55,16 @@ class ShadowedPart(NamedTuple):
 
 
 class ShadowedGraphs:
-    """Builds the graphs of one query; ``machine`` is its machine with guards lowered to comparisons."""
+    """Builds the graphs of one query; ``builder`` is that of its machine, with guards lowered to comparisons."""
 
-    def __init__(self, spec: KernelSpec, machine: Machine) -> None:
+    def __init__(self, spec: KernelSpec, builder: GraphBuilder) -> None:
         query = spec.query
         assert query.shadows is not None
         self.query: KernelQuery = query
         self.shadows = query.shadows
         self._base_machine = lower_guards(self.shadows.base, spec.layout.codes)
-        windowing = query.windowing
-        # Events that are just a span apart may be on one trend.
-        length = {SPAN: windowing.length + 1, SLIDING: windowing.length}.get(windowing.kind, 0)
-        self._base = GraphBuilder(self._base_machine, length)
-        self._builder = GraphBuilder(machine, length)
+        self._base = GraphBuilder(self._base_machine, builder.length)
+        self._builder = builder
         self._led = _led(query)
 
     def with_deadlines(self, ground: Ground) -> Ground:

@@ -135,10 +135,12 @@ class Graphs:
         # What shadows tell has become where paths begin and end.
         self.complete = spec.query.completeness != ALL and spec.query.shadows is None
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)
-        self._guarded, self._grounds = GuardedMachine(spec), Grounds(spec.query)
-        windowing = spec.query.windowing
-        self.builder = GraphBuilder(self._guarded.machine, windowing.length if windowing.kind == SLIDING else 0)
-        self._shadowed = ShadowedGraphs(spec, self._guarded.machine) if spec.query.shadows else None
+        self._guarded, windowing = GuardedMachine(spec), spec.query.windowing
+        # Events that are just a span apart may be on one trend.
+        length = {SPAN: windowing.length + 1, SLIDING: windowing.length}.get(windowing.kind, 0)
+        self.builder = GraphBuilder(self._guarded.machine, length)
+        self._grounds = Grounds(spec.query, self.builder)
+        self._shadowed = ShadowedGraphs(spec, self.builder) if spec.query.shadows else None
 
     def parts(
         self, chunk: Chunk, slices: Ints | None = None, *, listed: bool = True, turn: tuple[int, int] = WHOLE_SLICES

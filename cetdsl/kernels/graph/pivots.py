@@ -23,7 +23,9 @@ class Beside(NamedTuple):
     number: Ints
 
 
-def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high: Ints, pivot: Ints) -> Beside:
+def beside_pivots(
+    events: Events, variable: int, bound: int, demands: Ints, low: Ints, high: Ints, pivot: Ints
+) -> Beside:
     """Returns the events that trends may bind beside each pivot.
 
     Parameters
@@ -32,12 +34,14 @@ def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high:
         All events.
     variable : int
         The pivot variable.
+    bound : int
+        The variables, as bits, that a pivot may be bound to.
     demands : int64 array, shape (pairs, 4)
         What the pivot demands of others, as in :class:`~cetdsl.kernels.machine.conditions.Conditions`.
     low, high, pivot : int64 arrays, shape (pivots,)
         The events ``low:high`` among which each pivot has its trends, and its own number.
     """
-    start, number, mask = _allowed(events, variable, demands, low, high, pivot)
+    start, number, mask = _allowed(events, variable, bound, demands, low, high, pivot)
     begins = np.zeros(len(number), dtype=np.bool_)
     begins[start[:-1]] = True
     instant = events.instant[number]
@@ -63,11 +67,13 @@ def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high:
 
 def copy_slices(events: Events, low: Ints, high: Ints) -> Beside:
     """Returns the events ``low:high`` of each slice that may be bound at all, as those of a key of its own."""
-    return beside_pivots(events, -1, NO_CONDITIONS.pivot_pair, low, high, np.full_like(low, -1))
+    return beside_pivots(events, -1, 0, NO_CONDITIONS.pivot_pair, low, high, np.full_like(low, -1))
 
 
 @jit
-def _allowed(events: Events, own: int, demands: Ints, low: Ints, high: Ints, pivot: Ints) -> tuple[Ints, Ints, Ints]:
+def _allowed(
+    events: Events, own: int, bound: int, demands: Ints, low: Ints, high: Ints, pivot: Ints
+) -> tuple[Ints, Ints, Ints]:
     """Returns where the events of each pivot begin, their numbers, and the variables that each may be bound to."""
     events = borrowed(events)
     room = 0
@@ -79,7 +85,7 @@ def _allowed(events: Events, own: int, demands: Ints, low: Ints, high: Ints, piv
         for i in range(low[s], high[s]):
             bits, left, variable = 0, events.mask[i], 0
             if i == pivot[s]:
-                bits, left = 1 << own, 0
+                bits, left = bound, 0
             while left:
                 if left & 1 and pivot_allows(events, own, demands, pivot[s], i, variable):
                     bits |= 1 << variable

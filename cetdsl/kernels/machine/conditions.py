@@ -10,6 +10,7 @@ between neighbours are comparisons (:func:`~cetdsl.kernels.machine.program.lower
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,8 +19,9 @@ from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.machine import LISTED
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels._jit import inlined
+from cetdsl.kernels._side_by_side import lots, starts
 from cetdsl.kernels.machine.program import PAIR_OPERATORS, Program, place_of
-from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.windows import pivot_subslices, span_subslices
 
 #: The operator of a pairwise predicate by which lists say which events satisfy it.
@@ -48,6 +50,10 @@ class Subslices(NamedTuple):
     window: Ints
     first: Ints
     outer: Ints
+
+    def rows(self, chosen: slice | Ints | Bools) -> Subslices:
+        """Returns the chosen subslices."""
+        return Subslices(*(column[chosen] for column in self))
 
 
 class Conditions(NamedTuple):
@@ -118,6 +124,11 @@ def subslices_of(query: KernelQuery, slices: Slices, events: Events, bounds: tup
 
     With a span, ``bounds`` are the times from which and before which the first event of a trend of each slice lies.
     """
+    return _about_pivot(query, events, subslices_before_pivot(query, slices, events, bounds))
+
+
+def subslices_before_pivot(query: KernelQuery, slices: Slices, events: Events, bounds: tuple[Ints, Ints]) -> Subslices:
+    """Returns the subslices of :func:`subslices_of` before each of them is divided into one per event of the pivot."""
     rows = np.arange(len(slices.low), dtype=np.int64)
     low, high, window = slices.low, slices.high, rows
     pivot = outer = np.full_like(rows, -1)
@@ -130,11 +141,34 @@ def subslices_of(query: KernelQuery, slices: Slices, events: Events, bounds: tup
     if query.outer >= 0:
         low, high, outer, row = pivot_subslices(low, high, events.mask, 1 << query.outer, False)
         pivot, window = pivot[row], window[row]
-    if query.pivot >= 0 and not (span and query.pivot_begins):
-        from_pivot = query.pivot_begins
-        low, high, pivot, row = pivot_subslices(low, high, events.mask, 1 << query.pivot, from_pivot)
-        window, outer = window[row], outer[row]
     return Subslices(low, high, pivot, window, slices.low[window], outer)
+
+
+def subslices_in_lots(query: KernelQuery, events: Events, subslices: Subslices, most: int) -> Iterator[Subslices]:
+    """Yields those of :func:`subslices_before_pivot` about each event of the pivot, about ``most`` of them at a time.
+
+    Where there are two pivots, one slice has as many as the product of their numbers of events.
+    """
+    if not _has_own_pivot(query):
+        yield subslices
+        return
+    pivots = starts((events.mask >> query.pivot) & 1)
+    for lot in lots(pivots[subslices.high] - pivots[subslices.low], most):
+        yield _about_pivot(query, events, subslices.rows(lot))
+
+
+def _has_own_pivot(query: KernelQuery) -> bool:
+    """Whether the pivot is another event than the one that subslices begin with anyway."""
+    return query.pivot >= 0 and not (span_of(query) > 0 and query.pivot_begins)
+
+
+def _about_pivot(query: KernelQuery, events: Events, subslices: Subslices) -> Subslices:
+    """Returns a subslice for each event that the pivot may be bound to in each subslice, if there is a pivot."""
+    if not _has_own_pivot(query):
+        return subslices
+    given = subslices.low, subslices.high, events.mask, 1 << query.pivot, query.pivot_begins
+    low, high, pivot, row = pivot_subslices(*given)
+    return subslices.rows(row)._replace(low=low, high=high, pivot=pivot)
 
 
 class Tests(Protocol):

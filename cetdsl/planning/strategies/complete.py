@@ -1,8 +1,9 @@
 """complete: the trends that are not part of another one, from the graph of the query or by the definition itself.
 
 The trends of a *graph-shaped* query are the paths of a graph of events, and the edges at either end of a path tell
-whether it is complete. A query whose predicates relate events that are no neighbours has no such graph. Then all trends
-are listed, and those that another one contains are dropped.
+whether it is complete. A query whose predicates relate events that are no neighbours has no such graph. Then trends are
+listed, and those that another one contains are dropped. Where extreme events decide the predicates, the *candidates*
+are listed, which are the paths of graphs about such events, and else all trends.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.extraction import Extraction
-from cetdsl.ir.kernel import ALL, NOT_NEIGHBOURS, KernelSpec
+from cetdsl.ir.kernel import ALL, ENDS, NOT_NEIGHBOURS, KernelSpec
 from cetdsl.ir.operators import (
     AggregateTrends,
     BuildGraph,
@@ -49,7 +50,7 @@ from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import quote
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.extremes import with_extremes
+from cetdsl.planning.extremes import with_ends_decided, with_extremes
 from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.shadows import TooMany, plan_shadows
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
@@ -62,8 +63,8 @@ ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors", "joins", "balanced",
 IN_TASK = ("m-cet", "t-cet", "h-cet", "anchors")
 COUNT = Aggregate("count")
 _PAIRED = "AND at the top pairs two sets of trends"
-#: Bytes that the trends kept of one key and window may take where they are told by the definition.
-DEFINITION_BYTES = 2**30
+#: Bytes that the trends kept of one key and window may take where those that others contain are dropped.
+CONTAINMENT_BYTES = 2**30
 
 
 @attrs.frozen
@@ -177,11 +178,15 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
     """Builds each key's graph in the task that has the key, or the graph of all events in all tasks."""
     if len(request.compiled) != 1:
         return Declined(_PAIRED)
-    return _build_of(with_listed_pairs(request.compiled[0], request.resolved), request)
+    compiled = with_listed_pairs(request.compiled[0], request.resolved)
+    built = build_graphs(compiled, request)
+    if isinstance(built, Declined) and compiled.pairs and request.completeness == ENDS:
+        return _build_about_ends(compiled, request) or built
+    return built
 
 
-def _build_of(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Declined:
-    """Builds the graphs of one automaton."""
+def build_graphs(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Declined:
+    """Builds the graphs of one automaton, about its pivots if it has pairwise predicates."""
     source = source_of(request.resolved)
     reason = why_not_along_edges(compiled)
     if reason is not None:
@@ -194,7 +199,32 @@ def _build_of(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Decl
         except TooMany as error:
             return Declined(f"{reason}; and {error}")
         spec = spec.with_query(machine=machine, shadows=shadows)
-    extraction = request.extraction
+    return _built(compiled, spec, request)
+
+
+def _build_about_ends(compiled: Compiled, request: CompleteRequest) -> BuildGraph | None:
+    """Builds the graphs about pivots that decide where a trend ends; None if there are none.
+
+    Which trends are about the same pivots their own states tell, and whether something may stand before or behind them
+    those of the query's own machine, which binds whole variables.
+    """
+    source = source_of(request.resolved)
+    try:
+        machine, shadows = plan_shadows(compiled.machine, ENDS, span=source.windowing.kind == SPAN)
+    except TooMany:
+        return None
+    found = with_ends_decided(compiled, machine)
+    if found is None or why_not_along_edges(found.compiled) is not None:
+        return None
+    readings = tuple(shadows.readings[state] for state in found.states)
+    spec = about_pivots(base_spec(source, found.compiled, ENDS), found.compiled)
+    spec = spec.with_query(shadows=attrs.evolve(shadows, readings=readings, wholes=found.wholes))
+    return _built(found.compiled, spec, request)
+
+
+def _built(compiled: Compiled, spec: KernelSpec, request: CompleteRequest) -> BuildGraph:
+    """Builds the graphs of a specification by the algorithm that is asked for."""
+    source, extraction = source_of(request.resolved), request.extraction
     if request.algorithm not in IN_TASK:
         extraction = attrs.evolve(extraction, algorithm="auto")
     # One group in one window is all that there is to do, so all cores do it.
@@ -250,11 +280,21 @@ def joins(built: BuildGraph, request: CompleteRequest) -> _Plan:
     return limited(JoinPaths(built.child, built.spec, request.columns, request.limit), request.limit)
 
 
+def candidates(request: CompleteRequest) -> _Plan:
+    """Lists the trends that are complete about the same extreme event, and drops those that others contain."""
+    return _shown(refined(request), request)
+
+
 def definition(request: CompleteRequest) -> _Plan:
-    """Lists trends, all or those that are complete among some, and drops those that others contain."""
+    """Lists all trends, and where complete ones are asked for, drops those that others contain."""
     if request.completeness == ALL:
         return list_trends(TrendsRequest(request.resolved, request.columns, request.limit, request.compiled))
-    return limited(ShowTrends(defined(request), request.columns), request.limit)
+    return _shown(defined(request), request)
+
+
+def _shown(listed: _Plan, request: CompleteRequest) -> _Plan:
+    """Shows the columns that are asked for of trends that are listed."""
+    return listed if isinstance(listed, Declined) else limited(ShowTrends(listed, request.columns), request.limit)
 
 
 def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
@@ -263,29 +303,33 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
     scan, columns = Scan(source_of(request.resolved), compiled), {*request.columns, *more}
     if request.completeness == ALL:
         return any_trends(scan, columns)
-    memory = DEFINITION_BYTES if request.extraction.memory is None else request.extraction.memory
-    listed = _candidates(compiled, request, columns) or any_trends(scan, columns, identified=True)
-    return DropContained(listed, request.completeness, memory)
+    return _sifted(any_trends(scan, columns, identified=True), request)
 
 
-def _candidates(compiled: Compiled, request: CompleteRequest, columns: set[str]) -> ListPaths | None:
-    """Lists the trends that are complete among those about the same extreme event; None if there is no such event.
+def refined(request: CompleteRequest, more: Iterable[str] = ()) -> _Plan:
+    """Lists the complete trends among candidates: those that are complete among the trends about an extreme event.
 
     Each trend is about one extreme event, or two. The trends about the same events are the paths of one graph, or, with
     a span, of a graph for each first event. A complete trend is complete among those, too. A trend that is not complete
     is contained in a complete one, which is a candidate. So the complete trends are the candidates that no other
     candidate contains.
     """
-    if request.algorithm == "definition":
-        return None
-    parted = with_extremes(compiled)
+    if request.completeness == ALL:
+        return Declined("trends that are not complete are asked for, too")
+    parted = with_extremes(with_listed_pairs(request.compiled[0], request.resolved))
     if not parted.parts:
-        return None
-    built = _build_of(parted, request)
+        return Declined("no event of a trend, and no two, decide all its pairwise predicates")
+    built = build_graphs(parted, request)
     if isinstance(built, Declined):
-        return None
-    shown = built.source.schema.in_order(columns)
-    return ListPaths(attrs.evolve(built, columns=shown, identified=True), named=False)
+        return built
+    shown = built.source.schema.in_order({*request.columns, *more})
+    return _sifted(ListPaths(attrs.evolve(built, columns=shown, identified=True), named=False), request)
+
+
+def _sifted(listed: Operator, request: CompleteRequest) -> Operator:
+    """Drops those of the trends listed that others contain."""
+    memory = CONTAINMENT_BYTES if request.extraction.memory is None else request.extraction.memory
+    return DropContained(listed, request.completeness, memory)
 
 
 @_over_graph
@@ -321,6 +365,8 @@ def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
 
 def _told(reason: str | None, built: BuildGraph) -> str | None:
     """Returns a reason, or the one behind it: why the edges do not show which paths are trends. None for None."""
+    if built.compiled.parts:
+        return reason
     return reason and (why_edges_do_not_tell(built.compiled, built.source, built.spec.query.completeness) or reason)
 
 
@@ -332,9 +378,21 @@ def fits_joins(request: CompleteRequest) -> bool:
     return not isinstance(built, Declined) and built.spec.query.why_not_joined is None
 
 
+def count_candidates(request: CountRequest) -> _Plan:
+    """Lists the complete trends among candidates and counts them."""
+    return _counted(refined(request.complete), request)
+
+
 def count_definition(request: CountRequest) -> _Plan:
     """Lists the trends of the definition and counts them."""
-    return AggregateTrends(defined(request.complete), ((request.name, COUNT),), request.number)
+    return _counted(defined(request.complete), request)
+
+
+def _counted(listed: _Plan, request: CountRequest) -> _Plan:
+    """Counts trends that are listed."""
+    if isinstance(listed, Declined):
+        return listed
+    return AggregateTrends(listed, ((request.name, COUNT),), request.number)
 
 
 @_over_graph
@@ -345,9 +403,18 @@ def sample_paths(built: BuildGraph, request: SampleRequest) -> Operator:
     return SamplePaths(attrs.evolve(built, settled=True), request.size, request.seed)
 
 
+def sample_candidates(request: SampleRequest) -> _Plan:
+    """Draws from the complete trends among candidates, which are listed."""
+    return _sampled(candidates(request.complete), request)
+
+
 def sample_definition(request: SampleRequest) -> _Plan:
-    """Draws from all trends, which are listed."""
-    listed = definition(request.complete)
+    """Draws from the trends of the definition, which are listed."""
+    return _sampled(definition(request.complete), request)
+
+
+def _sampled(listed: _Plan, request: SampleRequest) -> _Plan:
+    """Draws from trends that are listed."""
     if isinstance(listed, Declined):
         return listed
     return (SampleOfEach if request.of_each else SampleTrends)(listed, request.size, request.seed)
@@ -371,15 +438,22 @@ def top_paths(built: BuildGraph, request: TopRequest) -> _Plan:
     return TopPaths(attrs.evolve(built, values=values), request.size, request.by, request.name)
 
 
+def top_candidates(request: TopRequest) -> _Plan:
+    """Finds the heaviest complete trends among candidates, which are listed."""
+    return _heaviest(refined(request.complete, columns_in((request.by,))), request)
+
+
 def top_definition(request: TopRequest) -> _Plan:
-    """Finds the heaviest of all trends, which are listed."""
+    """Finds the heaviest trends of the definition, which are listed."""
     if len(request.complete.compiled) != 1:
         return Declined(_PAIRED)
     return _heaviest(defined(request.complete, columns_in((request.by,))), request)
 
 
-def _heaviest(listed: Operator, request: TopRequest) -> Operator:
+def _heaviest(listed: _Plan, request: TopRequest) -> _Plan:
     """Keeps the heaviest of the trends that are listed: of all, or of each key and window."""
+    if isinstance(listed, Declined):
+        return listed
     kind = TopOfEach if request.of_each else TopTrends
     return kind(listed, request.size, request.by, request.name, request.complete.columns)
 
