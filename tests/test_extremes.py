@@ -312,6 +312,25 @@ def test_extreme_events_decide_whether_a_trend_can_be_longer_at_its_ends(
     assert judged >= 3
 
 
+def test_ends_about_extreme_events_are_counted_and_ranked_without_being_listed(spark: Any) -> None:
+    """Also by sums over the events of all parts of a variable."""
+    values = [3, 9, 4, 8, 2, 7, 9, 5]
+    rows = [(t, "AAABABBB"[t], value) for t, value in enumerate(values)]
+    asked = spark.createDataFrame(rows, "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, B+) WHERE A.x < B.x", time="t"
+    )
+    listed = asked.complete_trends("ends", "definition").collect()
+    sums = [sum(b.event.x for b in row.trend if b.variable == "A") for row in listed]
+    assert len(sums) > 5
+    assert asked.count_complete_trends("ends").first()["count"] == len(sums)
+    best = asked.top_trends(3, by=cet.sum(cet.event("A").x), completeness="ends").collect()
+    assert [row["sum"] for row in best] == sorted(sums, reverse=True)[:3]
+    told = str(asked.explain("complete", completeness="ends", algorithm="m-cet"))
+    assert "one per event bound to A_largest and event bound to B_smallest" in told
+    with pytest.raises(UnsupportedQuery, match="pairwise predicate relates events that are no neighbours"):
+        asked.complete_trends("ends", "joins")
+
+
 def test_what_is_put_beside_a_trend_must_not_be_compared_with_itself() -> None:
     """Where a B and an A may stand before a trend, or more than two events decide, candidates are listed."""
     for text in (
