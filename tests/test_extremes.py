@@ -14,8 +14,10 @@ import generators
 import pytest
 from pyspark.sql import functions as F
 from test_complete_engines import READINGS, Task, cuts_of, expected_trends, judge_paths, tasks
+from test_engines import judge_of
 from test_kernel_aggregate import FEATURES, NUMBERS, Worker, check_trends, compare
 from test_sweep import RETURNING
+from test_workload import expected_of, judge_workload
 
 import cetdsl as cet
 from cetdsl.errors import UnsupportedQuery
@@ -241,6 +243,17 @@ def test_generated_chains(first: int) -> None:
             compare(query, rows, ties, NUMBERS[number % 4], cuts_of(query), number)
             pivots.update(judge_complete(query, rows, ties, completeness, number) for completeness in READINGS)
     assert pivots[1] >= 10
+
+
+@pytest.mark.classic
+@pytest.mark.simple_plans
+def test_chains_of_a_workload(spark: Any) -> None:
+    """Variables have other numbers in the pass of a workload than in their own query, also the two that decide."""
+    choose, streams = random.Random("chains of a workload"), generators.Chooser(random.Random(61).randint)
+    queries = {f"q{n}": cet.parse(chain_of(choose, *chain))._query() for n, chain in enumerate(CHAINS)}
+    rows = generators.stack([generators.build_stream(streams, 8, likely="AABBC") for _ in range(40)])
+    judge = judge_of(spark, rows)
+    judge_workload(judge, queries, expected_of(judge, queries), "dynamic", "string")
 
 
 def judge_complete(

@@ -268,7 +268,8 @@ class _Renumbering:
     def spec(self, spec: KernelSpec) -> KernelSpec:
         """Returns a query's specification in the numbers of the pass."""
         query = self.looked_for(spec.query)
-        query = attrs.evolve(query, negations=tuple(map(self.negation, query.negations)))
+        negations = tuple(map(self.negation, query.negations))
+        query = attrs.evolve(query, negations=negations, outer=self.variable(query.outer))
         accumulators = []
         for accumulator in spec.answer.accumulators:
             column = self.values[accumulator.column] if accumulator.column >= 0 else accumulator.column

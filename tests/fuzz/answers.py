@@ -179,7 +179,7 @@ def distinct_names(query: Any) -> bool:
 
 def workload_answer(choose: Random) -> WorkloadAnswer:
     # The streams of a workload have no order among equal times.
-    features = test_workload.FEATURES.without("tie_break")
+    features = attrs.evolve(test_workload.FEATURES.without("tie_break"), chains=choose.random() < 0.3)
     company = [generators.random_case(choose.getrandbits(40), features).query for _ in range(choose.randint(1, 5))]
     text, rows, _, *rest = question(choose, features)
     while not distinct_names(parse(text)):
