@@ -211,8 +211,7 @@ class Cells:
         for c in (*self.transition.orders[:1], *self.transition.rest):
             yield HOLDS[c.op](F.col(f"f{c.later}"), F.col(f"f{c.earlier}_0"))
         for number in self.transition.edge.listed:
-            term = self._frame.compiled.lists[number].predicate
-            yield self._frame.pair_column(term, F.col("e_0"), F.col("e"))
+            yield self._frame.satisfy(self._frame.compiled.lists[number], F.col("e_0"), F.col("e"))
 
     # -- whether there is a neighbour at all -----------------------------------------------------------------------
 

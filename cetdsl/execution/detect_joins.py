@@ -19,7 +19,7 @@ from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import Shown
 from cetdsl.execution.vertices import place_names
 from cetdsl.ir.branches import Between, Branch, branches_of
-from cetdsl.ir.machine import Pair
+from cetdsl.ir.machine import LISTED, Pair
 from cetdsl.ir.operators import JoinEvents
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import MIRRORED
@@ -204,12 +204,28 @@ class _Joins:
         for one in (pair, pair.turned):
             if one.left_variable != variable:
                 continue
-            test = compared(one.op, new, one.left, one.right)
+            test = self._listed(one) if one.op == LISTED else compared(one.op, new, one.left, one.right)
             for slot in known:
                 if self.branch.slots[slot].variable == one.right_variable:
                     yield self.every(slot, test)
             if one.right_variable == variable:
                 yield test(new)
+
+    def _listed(self, pair: Pair) -> Callable[[Column], Column]:
+        """Returns what tests a predicate that does not split, of a new event of the left variable and another one."""
+        new = F.col("x")
+
+        def test(of: Column) -> Column:
+            is_first = self._time(new) < self._time(of)
+            return F.when(is_first, self._satisfy(pair.left, new, of)).otherwise(self._satisfy(pair.right, of, new))
+
+        return test
+
+    def _satisfy(self, number: int, earlier: Column, later: Column) -> Column:
+        """Whether two events satisfy the predicate of a list; -1: no trend has them in this order."""
+        if number < 0:
+            return F.lit(False)
+        return self.frame.satisfy(self.frame.compiled.lists[number], earlier.getField("e"), later.getField("e"))
 
     def every(self, slot: int, test: Callable[[Column], Column]) -> Column:
         """Whether a test holds of all events of a slot."""
@@ -225,8 +241,7 @@ class _Joins:
         for c in between.comparisons:
             yield compared(c.op, later, c.later, c.earlier)(earlier)
         for number in between.listed:
-            term = self.frame.compiled.lists[number].predicate
-            yield self.frame.pair_column(term, earlier.getField("e"), later.getField("e"))
+            yield self._satisfy(number, earlier, later)
 
     # Negations -------------------------------------------------------------------------------------------------------
 

@@ -145,9 +145,7 @@ def _holds(frame: EventFrame, column: ListColumn, earlier: Column, later: Column
     Neither simultaneous events are in one trend, nor those that no window has together.
     """
     x, y = earlier.getField("x"), later.getField("x")
-    holds, windowing = frame.pair_column(column.predicate, x, y), frame.source.windowing
-    if column.guard is not None:
-        holds = F.when(frame.pair_column(column.guard, x, y), holds)
+    holds, windowing = frame.satisfy(column, x, y), frame.source.windowing
     first, last = earlier.getField("u"), later.getField("u")
     meet = first != last
     for name in frame.order[1:]:

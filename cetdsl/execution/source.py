@@ -17,7 +17,7 @@ from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import EVALUATE_TERMS, noted_type, translated
 from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.execution.times import refuse_null_time, refuse_times
-from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.compiled import Compiled, ListColumn
 from cetdsl.ir.layout import Encoding
 from cetdsl.ir.slots import TESTS_IN_WORD
 from cetdsl.ir.source import Source
@@ -119,6 +119,11 @@ class EventFrame:
             return row.getField(self.own_name(node.name))
 
         return to_column(expr, resolve, self.source.schema)
+
+    def satisfy(self, listed: ListColumn, earlier: Column, later: Column) -> Column:
+        """Whether two events, structs as of :meth:`pair_column`, satisfy a predicate, tested where its guard holds."""
+        holds = self.pair_column(listed.predicate, earlier, later)
+        return holds if listed.guard is None else F.when(self.pair_column(listed.guard, earlier, later), holds)
 
     @cached_property
     def time(self) -> Column:
