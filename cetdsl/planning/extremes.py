@@ -60,7 +60,7 @@ def with_extreme(compiled: Compiled) -> Compiled:
 def with_extremes(compiled: Compiled) -> Compiled:
     """Returns the query with one pivot, as by :func:`with_extreme`, or else with two, either of which may be extreme.
 
-    So ``A.x < B.x AND B.x < C.x`` is about the largest ``A`` and the smallest ``C``.
+    So ``A.x < B.x AND B.x < C.x`` is about the largest ``A`` and the largest ``B``.
     """
     once = [compiled, *_about_extremes(compiled)]
     twice = (two for one in once[1:] for two in _about_extremes(one))
