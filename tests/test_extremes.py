@@ -207,6 +207,16 @@ def test_dead_ends_of_chains_are_not_searched(spark: Any) -> None:
     )
     assert [[b.event.t for b in row.trend] for row in asked.trends(columns=["t"]).collect()] == [[0, 29, 30]]
     assert re.search(r"strategy +paths: ", str(asked.explain("trends")))
+    assert "C.x > B_largest.x (fixed: the event bound to B_largest)" in str(asked.explain("physical"))
+
+
+def test_what_is_about_two_events_is_told_with_both(spark: Any) -> None:
+    asked = spark.createDataFrame([(1, "A", 1)], "t int, type string, x int").pattern(
+        "PATTERN SEQ(A+, (SEQ(B+, C+))+) WHERE A.x < B.x AND B.x < C.x", time="t"
+    )
+    told = str(asked.explain("physical", plan="greedy"))
+    assert "A_largest.x < B_largest.x (fixed: the event bound to A_largest and the event bound to B_largest)" in told
+    assert "a repetition of more than one event, so paths of graphs are listed" in told
 
 
 @pytest.mark.parametrize("window", ["", " WITHIN 5"])

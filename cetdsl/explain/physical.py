@@ -162,7 +162,6 @@ def _transition_conditions(compiled: Compiled, indexed: bool, machine: Machine, 
 def _pair_facts(side: Operator) -> Iterable[tuple[str, str]]:
     compiled = side.compiled
     for pair in compiled.pairs:
-        pivot = side.spec.query.pivot
-        fixed = pivot in (pair.left_variable, pair.right_variable)
-        how = f" (fixed: the event bound to {compiled.name_of(pivot)})" if fixed else ""
-        yield "all pairs", pair_text(compiled, pair) + how
+        fixed = [pivot for pivot in side.spec.query.pivots if pivot in (pair.left_variable, pair.right_variable)]
+        words = " and ".join(f"the event bound to {compiled.name_of(pivot)}" for pivot in fixed)
+        yield "all pairs", pair_text(compiled, pair) + (f" (fixed: {words})" if fixed else "")

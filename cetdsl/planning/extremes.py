@@ -60,7 +60,7 @@ def with_extreme(compiled: Compiled) -> Compiled:
 def with_extremes(compiled: Compiled) -> Compiled:
     """Returns the query with one pivot, as by :func:`with_extreme`, or else with two, either of which may be extreme.
 
-    So ``A.x < B.x AND B.x < C.x`` is about the largest ``A`` and the smallest ``C``.
+    So ``A.x < B.x AND B.x < C.x`` is about the largest ``A`` and the largest ``B``.
     """
     once = [compiled, *_about_extremes(compiled)]
     twice = (two for one in once[1:] for two in _about_extremes(one))
@@ -181,8 +181,11 @@ def _has_extreme(machine: Machine, codes: tuple[CodeColumn, ...], pairs: list[Pa
     """Whether an extreme event of the variable on the right stands for all of them: all or none must satisfy."""
     # A variable that a trend does not bind satisfies everything, also together with an event without a value.
     bound = all(always_binds(machine, v) for pair in pairs for v in (pair.left_variable, pair.right_variable))
-    signs, columns = {pair.op[0] for pair in pairs}, {codes[pair.right] for pair in pairs}
-    if not bound or not signs <= set(_EXTREMES) or len({column.expr for column in columns}) > 1:
+    signs = {pair.op[0] for pair in pairs}
+    if not bound or not signs <= set(_EXTREMES):
+        return False  # pairs that are listed compare no columns
+    columns = {codes[pair.right] for pair in pairs}
+    if len({column.expr for column in columns}) > 1:
         return False
     # Events that are equal in one type may differ in another one.
     alike = len(columns) == 1 or signs == {"="} or all(column.in_order for column in columns)

@@ -190,7 +190,12 @@ def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
     asked += [f"adaptation {detection.adaptation.method!r}"] if detection.adapts else []
     if reason is None or not asked:
         return None
-    done = "the trends of its sides are joined" if len(request.compiled) > 1 else "the order of the pattern is taken"
+    if len(request.compiled) > 1:
+        done = "the trends of its sides are joined"
+    elif decision.strategy == strategy_name(paths):
+        done = "paths of graphs are listed"
+    else:
+        done = "the order of the pattern is taken"
     return f"{' and '.join(asked)}: {reason}, so {done}"
 
 
