@@ -126,12 +126,12 @@ def _deciding(compiled: Compiled) -> tuple[int, ...] | None:
     both_ways = [*sides, *((v, u) for u, v in sides)]
     needed = {v for u, v in both_ways if u in beside[0] | beside[1]}
     others = sorted({v for _, v in both_ways} - needed)
-    for further in (some for size in range(len(others) + 1) for some in combinations(others, size)):
+    for further in (some for size in range(MOST_PIVOTS - len(needed) + 1) for some in combinations(others, size)):
         chosen = tuple(sorted({*needed, *further}))
-        if not 0 < len(chosen) <= MOST_PIVOTS:
-            continue
-        if all(u in chosen or v in chosen for u, v in sides) and all(
-            _has_pivot(machine, codes, pairs, v) for v in chosen
+        if (
+            chosen
+            and all(u in chosen or v in chosen for u, v in sides)
+            and all(_has_pivot(machine, codes, pairs, v) for v in chosen)
         ):
             return chosen
     return None
@@ -179,11 +179,12 @@ def _about_extremes(compiled: Compiled) -> Iterator[Compiled]:
 
 def _has_extreme(machine: Machine, codes: tuple[CodeColumn, ...], pairs: list[Pair]) -> bool:
     """Whether an extreme event of the variable on the right stands for all of them: all or none must satisfy."""
-    # A variable that a trend does not bind satisfies everything, also together with an event without a value.
-    bound = all(always_binds(machine, v) for pair in pairs for v in (pair.left_variable, pair.right_variable))
     signs = {pair.op[0] for pair in pairs}
-    if not bound or not signs <= set(_EXTREMES):
+    if not signs <= set(_EXTREMES):
         return False  # pairs that are listed compare no columns
+    # A variable that a trend does not bind satisfies everything, also together with an event without a value.
+    if not all(always_binds(machine, v) for v in {v for one in pairs for v in (one.left_variable, one.right_variable)}):
+        return False
     columns = {codes[pair.right] for pair in pairs}
     if len({column.expr for column in columns}) > 1:
         return False
