@@ -97,7 +97,7 @@ def test_parameters_of_a_query(files: dict[str, str], capsys: pytest.CaptureFixt
     assert main(["run", query, *words, "--param", "low=4.5", "--param", "kind=A"]) == 0
     assert capsys.readouterr().out.split() == ["count", "-----", "1"]
     assert "hint: add --param kind=VALUE" in fails(capsys, "run", query, *words, "--param", "low=4")
-    assert "no parameter :l\n  hint: the text has" in fails(capsys, "run", "PATTERN A", *words, "--param", "l=4")
+    assert "no parameter :l\n  hint: write :l where" in fails(capsys, "run", "PATTERN A", *words, "--param", "l=4")
     assert "NAME=VALUE" in fails(capsys, "run", query, *words, "--param", "low")
     query = "PATTERN A WITHIN :w"
     assert main(["run", query, *words, "--param", "w=4"]) == 0
