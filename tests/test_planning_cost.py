@@ -44,6 +44,15 @@ def test_no_line_of_a_plan_is_noted_and_those_of_users_are(spark: Any, sites: li
     assert sites
 
 
+def test_no_line_of_a_workload_is_noted(spark: Any, sites: list[str]) -> None:
+    events = spark.createDataFrame([(1, 1, "A", 1.0), (1, 2, "B", 2.0)], "key int, time bigint, type string, x double")
+    queries = events.patterns({f"q{n}": f"RETURN COUNT(*) AS n {text}" for n, text in enumerate(QUERIES)}, time="time")
+    sites.clear()
+    queries.aggregate()
+    queries.results()
+    assert not sites
+
+
 def test_the_last_of_two_threads_turns_the_notes_on_again(sites: list[str]) -> None:
     inside, outside = Barrier(2, timeout=60), Barrier(2, timeout=60)
 

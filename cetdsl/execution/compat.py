@@ -360,24 +360,6 @@ def function_names() -> frozenset[str]:
     }
 
 
-@contextmanager
-def own_errors() -> Iterator[None]:
-    """Turns errors of making a DataFrame into cetdsl's: those of plans that run jobs, such as joins round by round.
-
-    Spark Connect's messages nest a hundred levels deep at most, too.
-    """
-    try:
-        with recovering():
-            yield
-    except Exception as error:
-        if type(error).__name__ != "DecodeError":  # of protobuf, which classic Spark does without
-            raise
-        raise UnsupportedQuery(
-            "Spark Connect cannot read a plan as deep as that of this query and its DataFrame together",
-            hint="compute inner parts of terms as columns, and checkpoint() or save the DataFrame before asking",
-        ) from error
-
-
 class _WithoutCallSites:
     """Within it, PySpark does not note which line of Python makes a column, for Spark's errors to tell.
 
@@ -394,20 +376,38 @@ class _WithoutCallSites:
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._inside and hasattr(call_sites, self._SWITCH):
-                self._before = getattr(call_sites, self._SWITCH)
+            if not self._inside:
+                self._before = getattr(call_sites, self._SWITCH, None)
                 setattr(call_sites, self._SWITCH, False)
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
-            if not self._inside and hasattr(call_sites, self._SWITCH):
+            if not self._inside:
                 setattr(call_sites, self._SWITCH, self._before)
 
 
-#: See the class: plans of all threads are made within this one.
+#: The one of the process: plans of all threads are made within it.
 WITHOUT_CALL_SITES = _WithoutCallSites()
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Turns errors of making a DataFrame into cetdsl's: those of plans that run jobs, such as joins round by round.
+
+    Spark Connect's messages nest a hundred levels deep at most, too. PySpark notes no lines of cetdsl meanwhile.
+    """
+    try:
+        with recovering(), WITHOUT_CALL_SITES:
+            yield
+    except Exception as error:
+        if type(error).__name__ != "DecodeError":  # of protobuf, which classic Spark does without
+            raise
+        raise UnsupportedQuery(
+            "Spark Connect cannot read a plan as deep as that of this query and its DataFrame together",
+            hint="compute inner parts of terms as columns, and checkpoint() or save the DataFrame before asking",
+        ) from error
 
 
 def condition_of(error: BaseException | None) -> str:

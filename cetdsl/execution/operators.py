@@ -9,7 +9,7 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
-from cetdsl.execution.compat import WITHOUT_CALL_SITES, own_errors
+from cetdsl.execution.compat import own_errors
 from cetdsl.execution.observed import answers
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
@@ -63,7 +63,7 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
 
 def run(df: DataFrame, plan: Operator, given: Callable[[DataFrame], DataFrame] | None = None) -> DataFrame:
     """Returns the lazy answer of a physical plan over a DataFrame of events, or those rows of it that are ``given``."""
-    with own_errors(), WITHOUT_CALL_SITES:
+    with own_errors():
         rows = execute(df, plan).data
         return answers(rows if given is None else given(rows))
 

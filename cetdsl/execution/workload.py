@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.aggregate import output_type, partial_fields
-from cetdsl.execution.compat import arrow_type, is_case_sensitive
+from cetdsl.execution.compat import arrow_type, is_case_sensitive, own_errors
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine, of_first
 from cetdsl.execution.observed import answers, decisions
@@ -62,6 +62,7 @@ class WorkloadRows:
     passes: tuple[DataFrame, ...]
     answered: tuple[Answered, ...]
 
+    @own_errors()
     def results(self) -> dict[str, DataFrame]:
         """Returns the answer of each query."""
         return {one.name: one.answer() for one in self.answered}
@@ -72,6 +73,7 @@ class WorkloadRows:
         return combine(DataFrame.union, parts) if parts else None
 
 
+@own_errors()
 def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> WorkloadRows:
     """Returns the rows of a workload, lazily; ``order`` names the queries in the order of the answer."""
     passes, answered = [], dict[str, Answered]()
@@ -175,6 +177,7 @@ def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> 
     return Pool(layout, arrow.serialize().to_pybytes(), tuple(own)), StructType(fields)
 
 
+@own_errors()
 def union_of_answers(rows: WorkloadRows) -> DataFrame:
     """Puts all answers into one DataFrame: ``query``, ``group``, ``window`` and the union of the aggregates.
 
