@@ -363,8 +363,8 @@ def function_names() -> frozenset[str]:
 class _WithoutCallSites:
     """Within it, PySpark does not note which line of Python makes a column, for Spark's errors to tell.
 
-    Lines of cetdsl tell users nothing, and for each column PySpark asks the JVM some ten things more: a third of the time
-    that a plan takes. PySpark's switch is that of the whole process. So columns that users make in other threads
+    Lines of cetdsl tell users nothing, and for each column PySpark asks the JVM some ten things more: a third of the
+    time that a plan takes. PySpark's switch is that of the whole process. So columns that users make in other threads
     meanwhile have no such note either, and the last thread that leaves turns it back. A version without the switch
     notes the lines.
     """
