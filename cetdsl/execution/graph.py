@@ -50,6 +50,51 @@ class EventGraph:
     |B:1|B:2|
     +---+---+
     <BLANKLINE>
+
+    Of an order predicate, a to-edge stands for as many edges as there are events in the ranges that it covers:
+
+    >>> prices = spark.createDataFrame([(1, 10), (2, 30), (3, 20)], "t int, price int")
+    >>> rising = "PATTERN P+ WHERE P.price < NEXT(P).price"
+    >>> graph = prices.pattern(rising, time="t", type=None).graph()
+    >>> graph.vertices.select("id", "source", "sink", "event").orderBy("id").show()
+    +---+------+-----+-------+
+    | id|source| sink|  event|
+    +---+------+-----+-------+
+    |P:0|  true|false|{1, 10}|
+    |P:1| false| true|{2, 30}|
+    |P:2| false| true|{3, 20}|
+    +---+------+-----+-------+
+    <BLANKLINE>
+    >>> graph.attribute_vertices.select("id", "low", "high", "bounds").orderBy("id").show()
+    +------+----+----+------+
+    |    id| low|high|bounds|
+    +------+----+----+------+
+    |P->P:0|NULL|  11|    ()|
+    |P->P:1|  11|  21|    [)|
+    |P->P:2|  21|  31|    [)|
+    |P->P:3|  31|NULL|    [)|
+    +------+----+----+------+
+    <BLANKLINE>
+    >>> graph.to_edges.orderBy("src").show()
+    +---+----+-----+---+
+    |src|list|begin|end|
+    +---+----+-----+---+
+    |P:0|P->P|    1|  4|
+    |P:1|P->P|    3|  4|
+    |P:2|P->P|    2|  4|
+    +---+----+-----+---+
+    <BLANKLINE>
+    >>> graph.from_edges.orderBy("src").show()
+    +------+---+
+    |   src|dst|
+    +------+---+
+    |P->P:0|P:0|
+    |P->P:1|P:2|
+    |P->P:2|P:1|
+    +------+---+
+    <BLANKLINE>
+    >>> graph.edges.count(), graph.direct_edges.count()
+    (2, 0)
     """
 
     def __init__(self, df: DataFrame, plan: ShowGraph, shown: Callable[[ShowGraph], str] | None = None) -> None:

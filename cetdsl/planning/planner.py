@@ -13,6 +13,8 @@ from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.operators import Fold, Operator, ReadAgain
 from cetdsl.ir.sorting import INPUT, KERNEL, RUNS
 from cetdsl.pattern.expressions import Aggregate
+from cetdsl.pattern.nodes import And
+from cetdsl.pattern.properties import has_sides_apart
 from cetdsl.pattern.query import ANY
 from cetdsl.planning.detection import BY_DEFAULT, Detection
 from cetdsl.planning.sorting import exchanged, why_not_sorted_by_kernel
@@ -321,5 +323,12 @@ def _first_plan(request: object, strategies: _Strategies) -> Decision:
         raise StreamingNotSupported(f"no strategy can answer this query on a stream ({reasons})", hint=hint)
     raise NoPhysicalPlan(
         f"no strategy can answer this query ({reasons})",
-        hint="take the predicate that is named apart, or ask for each side of AND by itself",
+        hint=_advice(_resolved_of(request)),
     )
+
+
+def _advice(resolved: ResolvedQuery) -> str:
+    """Returns what to write in place of a query that no strategy answers."""
+    if isinstance(resolved.query.pattern, And) and not has_sides_apart(resolved.query.pattern):
+        return "give the sides of AND different variable names, or add SLIDE, with which each window counts by itself"
+    return "take the predicate that is named apart, or ask for each side of AND by itself"

@@ -53,14 +53,26 @@ def plan_shadows(machine: Machine, completeness: str, *, span: bool) -> tuple[Ma
         return machine, Shadows(machine, tuple(map(Reading, range(len(machine.variables)))))
     if span and not (_agree(machine.initial) and _agree(machine.final)):
         raise TooMany("trends may begin or end in ways that differ in their NOTs, and WITHIN without SLIDE bounds them")
-    if completeness != ENDS:
-        plain = plain_machine(machine)
-        if plain is not None and _rises(machine, plain):
-            return _led(machine, plain, span)
-        return machine, _followed_edges(machine, span)
+    if completeness == ENDS:
+        return _product(machine, span)
+    plain = plain_machine(machine)
+    if plain is not None and _rises(machine, plain):
+        return _led(machine, plain, span)
+    if len(machine.variables) > MOST_FOLLOWED:
+        raise TooMany(f"the places of the pattern need more than {MOST_FOLLOWED} states")
+    return machine, _followed_edges(machine, span)
+
+
+def _product(machine: Machine, span: bool) -> tuple[Machine, Shadows]:
+    """Returns a machine whose states know their shadows; if it would be too large, shadows that are followed."""
     if len(machine.variables) > _MOST_PLACES:
         raise TooMany(f"the places of the pattern need more than {_MOST_PLACES} states")
-    return _Product(machine, span).build()
+    try:
+        return _Product(machine, span).build()
+    except TooMany:
+        if len(machine.variables) > MOST_FOLLOWED:
+            raise
+        return machine, _followed_edges(machine, span)
 
 
 def plain_machine(machine: Machine) -> Machine | None:
@@ -181,10 +193,8 @@ def _led(machine: Machine, plain: Machine, span: bool) -> tuple[Machine, Shadows
 
 
 def _followed_edges(machine: Machine, span: bool) -> Shadows:
-    """Returns the shadows that are followed along the edges of a machine."""
+    """Returns the shadows that are followed along the edges of a machine, which has few enough states."""
     states = range(len(machine.variables))
-    if len(states) > MOST_FOLLOWED:
-        raise TooMany(f"the places of the pattern need more than {MOST_FOLLOWED} states")
     covers = tuple(sum(1 << other for other in found) for found in covering(machine))
     first = {machine.variables[q] for q, _ in machine.initial}
     reached = sorted({edge.target for edge in machine.edges if machine.variables[edge.target] in first})

@@ -39,7 +39,7 @@ _SHADOWS = {
     ALL: "from events that may begin a trend to events that may end it, as NOTs and the span allow",
     STATES: "with states that know what precedes a trend, and in which states longer trends read its events",
     REDUCED: "without edges that a longer path goes round, led from state to state of the pattern",
-    FOLLOWED: "with the states in which longer trends read its events, followed along each edge and round it",
+    FOLLOWED: "with the states in which longer trends read its events, followed along each edge",
 }
 
 
@@ -73,7 +73,9 @@ class BuildGraph(Unary):
         details = [*self._edges, "without events that lie on no trend"]
         shadows = self.spec.query.shadows
         if shadows is not None:
-            details.append(_SHADOWS[shadows.kind if self.spec.query.completeness != ALL else ALL])
+            told = _SHADOWS[shadows.kind if self.spec.query.completeness != ALL else ALL]
+            inside = shadows.kind == FOLLOWED and self.spec.query.completeness == MAXIMAL
+            details.append(f"{told} and round it" if inside else told)
         elif self.spec.query.completeness == MAXIMAL:
             details.append("without edges that a longer path goes round: the transitive reduction")
         if self._pivots:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.ir.indexes import lower_guards
-from cetdsl.ir.kernel import KernelQuery, KernelSpec
+from cetdsl.ir.kernel import MAXIMAL, KernelQuery, KernelSpec
 from cetdsl.ir.shadows import FOLLOWED, STATES
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.complete.grounds import Asked, Ground
@@ -115,7 +115,8 @@ class ShadowedGraphs:
             return None
         own = part.standing[0]
         variable = np.array(self.shadows.base.variables, dtype=np.int64)
-        detours = find_detours(base, variable, len(events.time)) if followed else no_detours()
+        inside = self.query.completeness == MAXIMAL
+        detours = find_detours(base, variable, len(events.time), inside=inside) if followed else no_detours()
         start = part.copies.events.segment_start
         facts = self._facts(part)
         return follow(base, detours, self._led, start, number, own.begins, own.ends, facts, len(events.time), most)

@@ -3,7 +3,8 @@
 A node is an event in a state, with the set of *shadows* that stand beside it: the states in which a longer trend may
 have read the same bindings (:mod:`cetdsl.ir.shadows`). Along an edge a shadow goes on by an edge of its own between the
 same two events, or by a *detour* through events between them; a detour from the reading itself makes a shadow, too. A
-node whose reading is covered by a shadow is on no complete trend and is not made.
+node whose reading is covered by a shadow is on no complete trend and is not made. Where a longer trend may have nothing
+inside that a shorter one has not, there are no detours.
 
 Where a span bounds the longer trends, those that begin earlier have to end earlier. Shadows then come in a set for each
 *origin*, the state in which the longer trends read the first event of the trend, with a deadline of its own: none of
@@ -90,8 +91,11 @@ def no_detours() -> Detours:
     return Detours(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), row, row, none, none)
 
 
-def find_detours(base: Graph, variable: Ints, events: int) -> Detours:
-    """Finds the detours of a graph whose edges are listed; ``variable`` is that of each state."""
+def find_detours(base: Graph, variable: Ints, events: int, *, inside: bool) -> Detours:
+    """Finds the detours of a graph whose edges are listed; ``variable`` is that of each state.
+
+    Longer paths between two events are none unless a longer trend may have more events ``inside``.
+    """
     _, number = np.unique(variable, return_inverse=True)
     number = number.astype(np.int64)
     rank = np.array([int((number[:q] == number[q]).sum()) for q in range(len(number))], dtype=np.int64)
@@ -100,8 +104,9 @@ def find_detours(base: Graph, variable: Ints, events: int) -> Detours:
     direct, around = np.zeros((2, len(event), int(rank.max(initial=0)) + 1), dtype=np.int64)
     detours = Detours(start, event, direct, around, rank, number)
     _fill_direct(base, detours, variables)
-    words = int(min(64, max(1, _BIT_MAP_BYTES // (8 * max(len(base.event), 1)))))
-    _fill_round(base, detours, variables, np.zeros((len(base.event), words), dtype=np.uint64))
+    if inside:
+        words = int(min(64, max(1, _BIT_MAP_BYTES // (8 * max(len(base.event), 1)))))
+        _fill_round(base, detours, variables, np.zeros((len(base.event), words), dtype=np.uint64))
     return detours
 
 

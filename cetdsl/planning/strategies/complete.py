@@ -43,6 +43,7 @@ from cetdsl.ir.operators import (
     TopPaths,
     TopTrends,
 )
+from cetdsl.ir.shadows import STATES
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.expressions import Aggregate, Expr, Length
@@ -213,7 +214,7 @@ def _build_about_ends(compiled: Compiled, request: CompleteRequest) -> BuildGrap
         machine, shadows = plan_shadows(compiled.machine, ENDS, span=source.windowing.kind == SPAN)
     except TooMany:
         return None
-    found = with_ends_decided(compiled, machine)
+    found = with_ends_decided(compiled, machine) if shadows.kind == STATES else None
     if found is None or why_not_along_edges(found.compiled) is not None:
         return None
     readings = tuple(shadows.readings[state] for state in found.states)
