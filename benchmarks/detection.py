@@ -79,7 +79,8 @@ class Loaded(NamedTuple):
     @classmethod
     def of(cls, events: Events, stream: pa.Table, text: str) -> Loaded:
         df = events.spark.createDataFrame(stream)
-        asked = cet.pattern(df, text, time="time")
+        # The JVM holds the events of a DataFrame as long as Python does, so the query is kept with one of them.
+        asked = cet.pattern(events.spark.createDataFrame(stream.slice(0, 1)), text, time="time")
         rows = execute(df, _planned(asked, {"plan": "greedy", "adaptation": "unconditional"}).child)
         [chunk] = ChunkReader(rows.spec, iter(rows.data.toArrow().to_batches()), 2**40)
         return cls(asked, rows.spec, chunk)
