@@ -8,6 +8,7 @@ statistics, decisions, plans, and all matches as arrays. The first two races are
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import attrs
 import pyarrow as pa
+import pyarrow.parquet as pq
 from events import Events
 from races import Result, Skipped, Verdict, result
 from streams import (
@@ -78,10 +80,13 @@ class Loaded(NamedTuple):
 
     @classmethod
     def of(cls, events: Events, stream: pa.Table, text: str) -> Loaded:
-        df = events.spark.createDataFrame(stream)
-        asked = cet.pattern(df, text, time="time")
-        rows = execute(df, _planned(asked, {"plan": "greedy", "adaptation": "unconditional"}).child)
-        [chunk] = ChunkReader(rows.spec, iter(rows.data.toArrow().to_batches()), 2**40)
+        # From a file, as the JVM would keep the events of each DataFrame that is made of them.
+        with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+            pq.write_table(stream, file.name)
+            df = events.spark.read.parquet(file.name)
+            asked = cet.pattern(df, text, time="time")
+            rows = execute(df, _planned(asked, {"plan": "greedy", "adaptation": "unconditional"}).child)
+            [chunk] = ChunkReader(rows.spec, iter(rows.data.toArrow().to_batches()), 2**40)
         return cls(asked, rows.spec, chunk)
 
     @property

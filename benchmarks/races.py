@@ -480,13 +480,14 @@ def cold(events: Events, runs: int) -> Result:
     with tempfile.TemporaryDirectory() as empty:
         first = child("first", events, 1, 2, {"NUMBA_CACHE_DIR": empty})
     later = child("first", events, 1, 2)
-    processes = [seconds(new_process) for _ in range(runs)]
-    whole = {"median": round(statistics.median(processes), 3), "seconds": processes}
-    measured = {"compiling": first, "cached": later, "process": whole}
+    programs = {"process": _PROGRAM, "Spark alone": _SPARK_ALONE}
+    processes = take_turns({name: partial(new_process, program) for name, program in programs.items()}, runs)
+    measured = {"compiling": first, "cached": later, **processes}
     verdicts = [
         Verdict("the first query of a session, kernels compiled on the spot", "compiling", "", None),
         Verdict("the first query of a session, compiled kernels on disk", "cached", "", None),
         Verdict("a new process up to its first answer, Spark's start included", "process", "", FIRST_ANSWER),
+        Verdict("the same, against a process with Spark and no cetdsl", "process", "Spark alone", None),
     ]
     about = "cold start: B+ with increasing price on 100 events, Spark already up but where its start is included"
     return result(about, measured, verdicts)
@@ -494,20 +495,29 @@ def cold(events: Events, runs: int) -> Result:
 
 #: So many seconds a new process may take up to its first answer, if kernels are on disk.
 FIRST_ANSWER = 12.0
-_PROGRAM = """
+_BEGINNING = """
 from pyspark.sql import SparkSession
-import cetdsl as cet
 
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 df = spark.range(100).selectExpr("id AS t", "'B' AS type", "id * 7 % 13 AS price")
+"""
+#: What somebody's own program does: imports, a session, a query, and its answer.
+_PROGRAM = f"""
+import cetdsl as cet
+{_BEGINNING}
 df.pattern("PATTERN B+ WHERE B.price < NEXT(B).price", time="t").count_trends().show()
+"""
+#: What of this any program does whose rows go by a shuffle to a Python worker.
+_SPARK_ALONE = f"""
+{_BEGINNING}
+df.repartition("type").mapInArrow(lambda batches: batches, df.schema).show()
 """
 
 
-def new_process() -> None:
-    """What somebody's own program does: imports, a session, a query, and its answer."""
+def new_process(program: str) -> None:
+    """Runs a program from its start to its end."""
     subprocess.run(
-        [sys.executable, "-c", _PROGRAM],
+        [sys.executable, "-c", program],
         env=_own_environment(),
         cwd=Path(__file__).parents[1],
         check=True,

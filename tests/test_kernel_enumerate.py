@@ -392,6 +392,14 @@ def test_correlated_negations(data: Any) -> None:
     check(spec, data.draw(event_arrays()), data)
 
 
+def test_a_predicate_is_asked_of_its_own_variable_only() -> None:
+    """The negated match binds no N, of which alone something is asked, and times rise as that column does."""
+    machine = Machine((A,), ((0, ()),), ((0, (0,)),), ())
+    negation = Negation(Machine((C,), ((0, ()),), ((0, ()),), ()), (Pair("=", N, 0, B, 0),))
+    spec, events = make_spec(machine, codes=1, negations=(negation,)), letters("AC", codes=[[0, 1]])
+    assert trends_of(spec, events) == Plain(spec, events).trends() == Counter()
+
+
 def binds_at_most_once(machine: Machine, variable: int) -> bool:
     """Whether no path through the machine visits two states of the variable."""
 

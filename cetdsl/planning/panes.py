@@ -10,6 +10,10 @@ from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, overlap
 MAX_PANES_STATES = 12
 #: ... and so many windows per event at least, else going through each event once per window costs less.
 MIN_PANES_OVERLAP = 4
+#: From so many windows per event on, panes are made in tasks of their own. That takes a second shuffle, of matrices,
+#: and saves that events at the borders of time buckets are read twice. With ten windows per event and few events in a
+#: pane it took a quarter to a half longer, with 144 and a hundred events a fifteenth less.
+MANY_PANES_OVERLAP = 32
 
 #: Why events cannot be counted without looking at others.
 COMPARED = "adjacent, pairwise or aggregate predicates compare events with each other"
@@ -49,6 +53,11 @@ def why_not_in_panes(spec: KernelSpec, in_ranges: bool = False) -> str | None:
     if len(query.machine.variables) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
     return None
+
+
+def has_many_panes(windowing: Windowing) -> bool:
+    """Whether windows overlap so much that their panes are made in tasks of their own."""
+    return overlap(windowing) >= MANY_PANES_OVERLAP
 
 
 def has_even_panes(windowing: Windowing) -> bool:

@@ -40,12 +40,7 @@ class MultiplyPanes(Unary):
         if windowing.kind == WHOLE:
             text = f"{TIME_RANGES:,} ranges at most, equally long between two times of a sample that is taken first"
             return *super().facts(), ("panes", text)
-        rest = windowing.length % windowing.slide
-        if rest:
-            first, second = (words.amount_of_time(source, amount) for amount in (rest, windowing.slide - rest))
-            text = f"{first} and {second} in turn, between the windows' borders"
-        else:
-            text = f"{words.amount_of_time(source, windowing.slide)} each"
+        text = words.lengths_of_panes(source)
         if source.is_stream:
             text += "; an event counts until the watermark passes the end of its pane"
         return *super().facts(), ("panes", text)

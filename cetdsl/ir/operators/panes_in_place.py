@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Carry, Requirement, Step
 
@@ -23,6 +24,9 @@ class PanesInPlace(Carry):
 
     def steps(self) -> tuple[Step, ...]:
         return (Step("kernel: matrices of panes, multiplied up to windows", self.carried),)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        return *super().facts(), ("panes", words.lengths_of_panes(self.source))
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         # What adds up needs matrices for numbers of many digits only.

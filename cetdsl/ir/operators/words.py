@@ -113,6 +113,16 @@ def amount_of_time(source: Source, amount: int) -> str:
     return f"{text} ticks" if unit == "tick" else text
 
 
+def lengths_of_panes(source: Source) -> str:
+    """Describes how long the panes of sliding windows are, which lie between the windows' borders."""
+    windowing = source.windowing
+    rest = windowing.length % windowing.slide
+    if not rest:
+        return f"{amount_of_time(source, windowing.slide)} each"
+    first, second = (amount_of_time(source, amount) for amount in (rest, windowing.slide - rest))
+    return f"{first} and {second} in turn, between the windows' borders"
+
+
 def kept(source: Source, keeping: Keeping, *, in_panes: bool = False) -> Step:
     """Describes how a stream keeps events until the window, span or pane that needs them is closed."""
     unit = "pane" if in_panes else unit_of(source).removeprefix("a ")

@@ -85,19 +85,23 @@ def gaps_of(correlated: Correlated, negated: Program, events: Events, slices: Sl
         return None
     widest = int((slices.high - slices.low).max(initial=0))
     reach = np.empty((widest, int(correlated.state_start[-1])), dtype=np.bool_)
-    return Gaps(correlated, negated, reach, _in_a_row(correlated, events))
+    return Gaps(correlated, negated, reach, _in_a_row(correlated, negated.variable, events))
 
 
 @jit
-def _in_a_row(correlated: Correlated, events: Events) -> Bools:
-    """Returns for each pair whether its negation is of one event, and its column rises with time, as durations do."""
+def _in_a_row(correlated: Correlated, variable: Ints, events: Events) -> Bools:
+    """Returns for each pair whether its negation is of that one event, and its column rises with time, as durations do.
+
+    ``variable`` is that of each state of the negations.
+    """
     found = np.zeros(len(correlated.pair), dtype=np.bool_)
     for guard in range(len(correlated.state_start) - 1):
-        if correlated.state_start[guard + 1] - correlated.state_start[guard] > 1:
+        if correlated.state_start[guard + 1] - correlated.state_start[guard] != 1:
             continue
         for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
             column = correlated.pair[k, 2]
-            found[k] = correlated.pair[k, 0] != _APART and events.valid[column].all()
+            found[k] = correlated.pair[k, 1] == variable[correlated.state_start[guard]]
+            found[k] = found[k] and correlated.pair[k, 0] != _APART and events.valid[column].all()
             for s in range(len(events.segment_start) - 1):
                 for event in range(events.segment_start[s] + 1, events.segment_start[s + 1]):
                     if events.codes[column, event] < events.codes[column, event - 1]:

@@ -1,6 +1,8 @@
 """panes: multiplies small matrices of panes (for windows that overlap much, and for one group without windows).
 
-Where what each task reads of a key is said to be a stretch of its time, matrices are made before anything is shuffled.
+They are made in the tasks of their events, or, where windows overlap so much that there are many of them, in tasks of
+their own. Where what each task reads of a key is said to be a stretch of its time, matrices are made before anything is
+shuffled.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from cetdsl.planning.panes import (
     KEPT_ONCE,
     UNEVEN,
     has_even_panes,
+    has_many_panes,
     why_extreme,
     why_not_in_panes,
     why_panes_do_not_pay,
@@ -82,20 +85,22 @@ def multiplied_as_read(request: AggregateRequest) -> _Carried | Declined:
 
 
 def of_shuffled(request: AggregateRequest) -> Operator | Declined:
-    """Plans :func:`any_panes` where windows overlap enough, and panes in place for extremes and numbers of any size.
+    """Plans :func:`any_panes` where tasks of their own pay for panes, and else panes in place, or none.
 
-    Such numbers are products of numbers of equal size here. The kernel has a pass per few dozen bits of the largest,
-    and so takes time with the square of the events of a window: 200 times as long for 16,000 of them. Where windows
-    hardly overlap, a second shuffle, of the panes' matrices, would take longer than it saves.
+    In place they pay where windows overlap enough, and for numbers of any size. Such numbers are products of numbers of
+    equal size there. The kernel has a pass per few dozen bits of the largest, and so takes time with the square of the
+    events of a window: 200 times as long for 16,000 of them.
     """
     plan = any_panes(request)
     if isinstance(plan, Declined):
         return _panes_in_place(request, extremes=True) or plan
-    reason = why_panes_do_not_pay(plan.source.windowing) or _why_one_task(request, plan.source)
-    if reason is None:
-        return plan
-    is_worth = request.number == "string" and not plan.source.is_stream
-    return (_panes_in_place(request, extremes=False) if is_worth else None) or Declined(reason)
+    source = plan.source
+    reason = why_panes_do_not_pay(source.windowing) or _why_one_task(request, source)
+    instead = plan if reason is None else Declined(reason)
+    if source.is_stream or source.windowing.kind == WHOLE:
+        return instead
+    pays = reason is None and not has_many_panes(source.windowing)
+    return (_panes_in_place(request, extremes=False) if pays or request.number == "string" else None) or instead
 
 
 def _why_one_task(request: AggregateRequest, source: Source) -> str | None:
