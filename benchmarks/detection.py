@@ -187,7 +187,7 @@ THRESHOLDS = (0.2, 0.5, 1.0, 2.0)
 #: How often each contestant runs and is counted, at most: there are 6 over 24 patterns and more.
 RUNS = 2
 #: The generator, and the events that a kernel reads in each run.
-GENERATOR, COUNT = "greedy", 1_000_000
+GENERATOR, COUNT = "greedy", 250_000
 #: Everybody knows a 64th of a stream before the race, and not less than so many events.
 KNOWN, LEAST_KNOWN = 64, 1_000
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 import generators
+import numpy as np
 import pyarrow as pa
 import pytest
 import reference
@@ -27,7 +28,9 @@ import cetdsl as cet
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.extraction import Extraction
+from cetdsl.ir.indexes import with_orders
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
+from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.ir.operators import DropContained, ListPaths, Merge
 from cetdsl.ir.stages import ContainmentSpec, GraphSpec, SampleSpec, TopSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
@@ -37,6 +40,10 @@ from cetdsl.kernels.complete.containment import containment_stream
 from cetdsl.kernels.complete.picks import sample_stream, top_stream
 from cetdsl.kernels.complete.streams import count_stream, graph_stream
 from cetdsl.kernels.enumerate.trends import trend_stream
+from cetdsl.kernels.graph.build import GraphBuilder
+from cetdsl.kernels.graph.edges import list_edges
+from cetdsl.kernels.graph.reduction import reduce_edges
+from cetdsl.kernels.vocabulary import Events
 from cetdsl.pattern.expressions import COMPARISONS, Aggregate, Length
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
@@ -464,6 +471,30 @@ def test_graphs_around_one_event(first: int, monkeypatch: pytest.MonkeyPatch) ->
             trends += expected.total()
     assert judged > 120
     assert trends > 600
+
+
+@pytest.mark.parametrize("completeness", READINGS)
+def test_unequal_values_are_two_ranges(completeness: str) -> None:
+    """Nearly every event may follow every other one, so that edges would take room with the square of the events."""
+    count = 3_000
+    machine = with_orders(Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0, (Comparison("!=", 0, 0),)),)))
+    time, none = np.arange(count), np.zeros((0, count + 1), dtype=np.int64)
+    codes = np.random.default_rng(1).integers(0, 50, (1, count))
+    bounds, ones = np.array([0, count]), np.ones((1, count), dtype=np.bool_)
+    events = Events(bounds, time, time, np.ones(count, dtype=np.int64), codes, ones, none, none[:0, 0])
+    graph = GraphBuilder(machine).build(events)
+    assert len(graph.ranges.target) == 2 * count
+    if completeness == MAXIMAL:
+        reduced = reduce_edges(graph, machine)
+        assert reduced is not None
+        follow = [reduced.target[low:high].tolist() for low, high in zip(reduced.start, reduced.stop)]
+        # A path leads round each edge but one to the next event of another value.
+        other = [next((j for j in range(i + 1, count) if codes[0, j] != codes[0, i]), None) for i in range(count)]
+        assert all(targets[:1] == [j] for targets, j in zip(follow, other) if j is not None)
+    else:
+        listed = list_edges(graph)
+        assert listed is not None
+        assert len(listed.target) == (codes[0][:, None] != codes[0]).sum() // 2
 
 
 def test_a_variable_at_many_places_is_planned_at_once() -> None:

@@ -76,7 +76,7 @@ def with_orders(machine: Machine) -> Machine:
 
 def _ordered(edge: Edge) -> tuple[Edge, ...]:
     apart = [number for number, comparison in enumerate(edge.comparisons) if comparison.op != "="]
-    if edge.listed or [edge.comparisons[number].op for number in apart] != ["!="]:
+    if edge.listed or edge.guards or [edge.comparisons[number].op for number in apart] != ["!="]:
         return (edge,)
 
     def by(op: str) -> Edge:

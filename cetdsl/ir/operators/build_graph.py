@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.extraction import Extraction
-from cetdsl.ir.indexes import guards_beside
+from cetdsl.ir.indexes import guards_beside, with_orders
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
@@ -88,7 +88,7 @@ class BuildGraph(Unary):
     @property
     def _edges(self) -> tuple[str, ...]:
         """Describes how the edges are found."""
-        transitions = transitions_of(self.compiled.machine)
+        transitions = transitions_of(with_orders(self.compiled.machine))
         ranges = "attribute ranges for predicates that order or equate values"
         lines = [ranges if any(transition.index for transition in transitions) else "ranges of time"]
         for transition in transitions:

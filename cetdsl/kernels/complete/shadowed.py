@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.ir.indexes import lower_guards
+from cetdsl.ir.indexes import lower_guards, with_orders
 from cetdsl.ir.kernel import MAXIMAL, KernelQuery, KernelSpec
 from cetdsl.ir.shadows import FOLLOWED, STATES
 from cetdsl.ir.windowing import SPAN
@@ -62,7 +62,7 @@ class ShadowedGraphs:
         assert query.shadows is not None
         self.query: KernelQuery = query
         self.shadows = query.shadows
-        self._base_machine = lower_guards(self.shadows.base, spec.layout.codes)
+        self._base_machine = with_orders(lower_guards(self.shadows.base, spec.layout.codes))
         self._base = GraphBuilder(self._base_machine, builder.length)
         self._builder = builder
         self._led = _led(query)

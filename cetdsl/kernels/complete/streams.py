@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cetdsl.errors import EngineError, GroupTooLarge, InvalidNode
 from cetdsl.ir.extraction import Extraction
+from cetdsl.ir.indexes import with_orders
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.layout import SHARE
 from cetdsl.ir.shadows import FOLLOWED, STATES
@@ -138,7 +139,8 @@ class Graphs:
         self._guarded, windowing = GuardedMachine(spec), spec.query.windowing
         # Events that are just a span apart may be on one trend.
         length = {SPAN: windowing.length + 1, SLIDING: windowing.length}.get(windowing.kind, 0)
-        self.builder = GraphBuilder(self._guarded.machine, length)
+        self._machine = with_orders(self._guarded.machine)
+        self.builder = GraphBuilder(self._machine, length)
         self._grounds = Grounds(spec.query, self.builder)
         self._shadowed = ShadowedGraphs(spec, self.builder) if spec.query.shadows else None
 
@@ -210,7 +212,7 @@ class Graphs:
             return self._shadowed.edges(ground, asked, told, _most_edges(self.spec))
         assert part.attributes is not None
         if self.spec.query.completeness == MAXIMAL:
-            return reduce_edges(part.attributes, self._guarded.machine, MOST_EDGES)
+            return reduce_edges(part.attributes, self._machine, MOST_EDGES)
         return list_edges(part.attributes, MOST_EDGES)
 
 

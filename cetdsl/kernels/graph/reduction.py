@@ -58,6 +58,8 @@ def _is_one_list(machine: Machine) -> bool:
 def _may_be_bypassed(machine: Machine, ways: Ways) -> bool:
     """Whether a longer path may lead round an edge that is listed: through its target's state, or through another."""
     edges = [(t.edge.source, t.edge.target) for t in transitions_of(machine)]
+    if len(set(edges)) < len(edges):
+        return True  # of two orders between the same states, a path may take now one and now the other
     leads: dict[int, set[int]] = {}
     for source in range(len(machine.variables)):
         waiting = [source]
