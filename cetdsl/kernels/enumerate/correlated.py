@@ -90,9 +90,9 @@ def gaps_of(correlated: Correlated, negated: Program, events: Events, slices: Sl
 
 @jit
 def _in_a_row(correlated: Correlated, variable: Ints, events: Events) -> Bools:
-    """Returns for each pair whether its negation is of that one event, and its column rises with time, as durations do.
+    """Returns for each pair whether its negation is of one event, that of the pair, and its column rises with time.
 
-    ``variable`` is that of each state of the negations.
+    Durations rise so. ``variable`` is that of each state of the negations.
     """
     found = np.zeros(len(correlated.pair), dtype=np.bool_)
     for guard in range(len(correlated.state_start) - 1):

@@ -119,19 +119,13 @@ def _why_one_task(request: AggregateRequest, source: Source) -> str | None:
 
 def _panes_in_place(request: AggregateRequest, extremes: bool) -> Operator | None:
     """Multiplies panes in the tasks of their events: for ``extremes`` where their overlap pays, or without any."""
-    source = source_of(request.resolved)
-    if request.is_pair or request.is_joint:
+    found = _in_panes(request, source_of(request.resolved))
+    if isinstance(found, Declined) or request.is_joint:
         return None
-    compiled = request.compiled[0]
-    if compiled.residual or compiled.codes:
+    scan, spec, _ = found
+    if extremes != bool(why_extreme(spec.answer)) or (extremes and why_panes_do_not_pay(scan.source.windowing)):
         return None
-    accumulators, merge = AccumulatorPlan(compiled, request.aggregates, source.schema), bool(source.partitions)
-    spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
-    if why_not_in_panes(spec) or extremes != bool(why_extreme(spec.answer)):
-        return None
-    if extremes and why_panes_do_not_pay(source.windowing):
-        return None
-    return merged(PanesInPlace(Scan(source, compiled), spec, tuple(accumulators.values)))
+    return merged(PanesInPlace(*found))
 
 
 def any_panes(request: AggregateRequest) -> Operator | Declined:
@@ -155,6 +149,16 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
 
 def _carried(request: AggregateRequest, source: Source, in_ranges: bool) -> _Carried | Declined:
     """Returns what matrices of events carry, which tasks make apart; without windows, of ranges of time."""
+    found = _in_panes(request, source, in_ranges)
+    if isinstance(found, Declined):
+        return found
+    _, spec, values = found
+    reason = why_extreme(spec.answer) or _why_not_apart(spec, values, source)
+    return Declined(reason) if reason else found
+
+
+def _in_panes(request: AggregateRequest, source: Source, in_ranges: bool = False) -> _Carried | Declined:
+    """Returns what matrices of events carry, whichever tasks make them."""
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")
     compiled = request.compiled[0]
@@ -162,9 +166,8 @@ def _carried(request: AggregateRequest, source: Source, in_ranges: bool) -> _Car
         return Declined(COMPARED)
     accumulators, merge = AccumulatorPlan(compiled, request.aggregates, source.schema), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
-    values = tuple(accumulators.values)
-    reason = why_not_in_panes(spec, in_ranges) or why_extreme(spec.answer) or _why_not_apart(spec, values, source)
-    return Declined(reason) if reason else (Scan(source, compiled), spec, values)
+    reason = why_not_in_panes(spec, in_ranges)
+    return Declined(reason) if reason else (Scan(source, compiled), spec, tuple(accumulators.values))
 
 
 def _why_not_apart(spec: KernelSpec, values: tuple[Expr, ...], source: Source) -> str | None:
