@@ -272,7 +272,7 @@ def test_paths_that_are_drawn(first: int) -> None:
 SEVERAL_PLACES = (
     "A{3,}", "A{2,4}", "A{2}", "SEQ(A+, B) OR SEQ(B, A+)", "SEQ(A+, A)", "SEQ(A, B?, A+)",
     "SEQ(A+, B+) OR SEQ(B+, A{2,3})", "(SEQ(A, B))+ OR A{1,2}", "SEQ(B, A{1,2}, B?)", "SEQ(A, B+, A{0,2})",
-    "SEQ(A{0,2}, NOT C, B, A?)", "SEQ(A, B, NOT C, B) OR SEQ(B, B)", "SEQ(C?, A+, NOT B, A) OR SEQ(A, A)",
+    "SEQ(A{0,2}, NOT C, B, A?)", "SEQ(A, B, NOT C, B) OR SEQ(B, B)", "SEQ(C, A, NOT B, A) OR SEQ(A, A)",
 )  # fmt: skip
 AT_THE_ENDS = (
     "SEQ(NOT C, A+)", "SEQ(A+, NOT C)", "SEQ(NOT C, A, B+, NOT C)", "SEQ(NOT SEQ(C, B b), A{1,3})",
