@@ -21,8 +21,8 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 
 #: A stretch has at least so many events; a burst of more than four times as many is divided.
 DECISION_EVENTS = 64
-#: For each variant, a stretch has at least so many events: to decide about a variant takes about a tenth of the time of
-#: propagating an event that all share, which many variants would make felt.
+#: For each variant, a stretch has at least so many events: to decide about a variant takes about a tenth as long as to
+#: propagate an event that all share, which would be noticeable with many variants.
 EVENTS_PER_VARIANT = 4
 
 #: What the survey counts of each variant in a stretch: the events bound to it; how often it begins to deviate; the
