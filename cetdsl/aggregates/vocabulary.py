@@ -1,7 +1,8 @@
-"""The terms that declare an aggregate function: its input, its buffer, how the buffer grows, and the result.
+"""The terms that declare an aggregate function: its input, its buffer, how events update the buffer, and the result.
 
-As in Catalyst's ``DeclarativeAggregate``, a function is a value without code of its own. Kernels interpret its updates
-over arrays, ``execution`` interprets them as Spark expressions, and neither knows any function by its name.
+The *buffer* is a tuple of *accumulators*, numbers that are carried along trends. As in Catalyst's
+``DeclarativeAggregate``, a function is a value without code of its own: kernels interpret its updates over arrays,
+``execution`` interprets them as Spark expressions, and neither knows any function by its name.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import attrs
 
 
 class Merge(enum.Enum):
-    """The ways to merge two values of an accumulator, which alone decide which engines can carry it.
+    """The ways to merge two values of an accumulator; they alone decide which engines can compute it.
 
-    What is added up is a sum over trends of a sum over their events. It is linear in the number of trends, so that
-    products of panes, shared snapshots and pairs of two sides of AND all give it. An extreme is none of this.
+    An accumulator that is added up is a sum over trends of a sum over their events. It is linear in the number of
+    trends, so products of panes, shared snapshots and the pairing of two sides of AND can compute it. That does not
+    hold for extremes.
     """
 
     ADD = "added up"
@@ -33,12 +35,13 @@ class Update:
         For ``explain``; ``{}`` stands for the aggregated term.
     merge : Merge
     power : int
-        What is added up is the event's value to this power, and 1 for power 0.
+        The event's value to this power is added; power 0 adds 1.
     moment : bool
-        Whether the sum is a power sum that is subtracted from another one. Such sums are whole numbers in every row
-        of an answer, whatever the form of the counts: see :mod:`cetdsl.kernels.numbers.moments`.
+        Whether the sum is one of the power sums of a variance, which are subtracted from each other. In every row of an
+        answer such sums are whole numbers, whatever the number form of counts: see
+        :mod:`cetdsl.kernels.numbers.moments`.
     odd : bool
-        Whether only values that have no power sums count: infinities, NaN, and what is immensely far from the rest.
+        Whether only values without power sums count: infinities, NaN, and values extremely far from the others.
     """
 
     words: str
@@ -54,7 +57,7 @@ class Update:
 
     @property
     def may_cancel(self) -> bool:
-        """Whether summands may be negative, so that the sum does not bound the size of its parts."""
+        """Whether summands may be negative, so that partial sums may be larger than the sum."""
         return self.is_additive and self.power % 2 == 1
 
 
@@ -96,7 +99,7 @@ class Finish:
 
 @attrs.frozen
 class Total(Finish):
-    """The last accumulator, a count or a sum of first powers; NULL where the first, if there are two, is 0."""
+    """The last accumulator, a count or a sum of first powers; NULL if there are two accumulators and the first is 0."""
 
     result = Result.TOTAL
 
@@ -110,15 +113,15 @@ class Extreme(Finish):
 
 @attrs.frozen
 class Quotient(Finish):
-    """The second accumulator divided by the first; NULL where that is 0."""
+    """The second accumulator divided by the first; NULL if the first is 0."""
 
 
 @attrs.frozen
 class CentralMoment(Finish):
-    """The variance of ``n`` values, of the accumulators ``MOMENTS`` and ``ODD``: ``(q - s * s / n) / (n - less)``.
+    """The variance of ``n`` values, ``(q - s * s / n) / (n - less)``, from the accumulators ``MOMENTS`` and ``ODD``.
 
-    ``less`` is 1 for the variance of a sample, else 0; the variance is NULL unless there are more values. ``root`` says
-    whether its square root is wanted.
+    ``less`` is 1 for the variance of a sample, else 0. The variance is NULL unless there are more than ``less`` values,
+    and otherwise NaN if a value is odd. ``root`` says whether the result is its square root.
     """
 
     less: int

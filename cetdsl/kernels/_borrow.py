@@ -1,12 +1,13 @@
 """Borrowed arrays: views of arrays in compiled code that do not count references.
 
-Numba counts a reference whenever a kernel takes an array out of a tuple, and cannot see in long functions that the
-counting is of no use: half a thousand such pairs are left in the interpreter of tapes, each an atomic operation of some
-twenty cycles. An array that was *borrowed* has no owner, so nothing is counted for it, which the compiler sees.
+Numba counts a reference whenever a kernel takes an array out of a tuple, and in long functions the compiler does not
+see that it could leave the counting out: it would leave some 500 pairs of an increment and a decrement in
+:mod:`~cetdsl.kernels.shared.snapshots`, each an atomic operation of some twenty cycles. A *borrowed* array has no
+owner, so the compiler sees that nothing must be counted.
 
-Whoever holds the array must outlive all uses of what is borrowed of it. The arguments of a function do: its caller
-holds them until it returns. An array that a function makes itself does not, for it is let go after the last use of its
-own name; it must be handed to another function, which borrows it there.
+The owner of an array must outlive all uses of the borrowed view. That holds for the arguments of a function, which its
+caller owns until it returns. It does not hold for an array that a function makes itself, which is freed after the last
+use of its own name; the function must pass it to another function, which borrows it there.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
             setattr(array, owner, field.type(None))
         return array._getvalue()
     if isinstance(kind, types.BaseTuple):
-        parts: Any = kind  # whose annotations do not know that it is a sequence
+        parts: Any = kind  # Numba's annotations do not say that it is a sequence
         for k, each in enumerate(parts):
             part = _without_owner(context, builder, each, builder.extract_value(value, k))
             value = builder.insert_value(value, part, k)
@@ -45,5 +46,5 @@ class _Borrowing(Protocol):
     def __call__(self, held: _Held, /) -> _Held: ...
 
 
-#: Returns an array, or a tuple with arrays in it, as borrowed; for compiled code alone.
+#: Returns a borrowed view of an array, or of all arrays in a tuple; for compiled code only.
 borrowed = cast(_Borrowing, intrinsic(_borrow))

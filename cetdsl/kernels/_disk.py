@@ -1,11 +1,12 @@
 """Manages the folder in which compiled kernels are kept on disk, and how a file there is read and written.
 
-To load machine code is to run it, so nobody but this process's user may have written it. A folder is used only if it
-is a real one, belongs to the user, and neither its group nor others may write to it; so is a file, at the moment when
-it is read. Where there is no such folder nothing is kept. A folder for one process alone would serve no one: the
-process has its kernels in memory, and Spark ends its workers in ways that leave no time to remove anything.
+To load machine code is to run it, so nobody but this process's user may have written it. A folder is used only if it is
+a real folder, belongs to the user, and neither its group nor others may write to it. A file must meet the same
+conditions at the moment when it is read. If there is no such folder, nothing is kept. A folder for a single process
+would be of no use: the process has its kernels in memory, and Spark ends its workers without leaving them time to
+remove it.
 
-Each file begins with a digest of what follows. Machine code with a wrong bit would otherwise crash, or give a wrong
+Each file begins with a digest of the rest. Without it, machine code with a wrong bit might crash, or give a wrong
 answer.
 """
 
@@ -23,12 +24,12 @@ from pathlib import Path
 
 LOG = logging.getLogger("cetdsl")
 _DIGEST = hashlib.sha256().digest_size
-# Windows has neither owners nor these modes; there a user's folders are out of others' reach as they are.
+# Windows has neither owners nor these modes; there other users cannot reach a user's folders anyway.
 _USER = os.geteuid() if hasattr(os, "geteuid") else None
 
 
 class Untrusted(Exception):
-    """Raised if somebody else may have written the files of a place."""
+    """Raised if somebody else may have written the files of a folder."""
 
 
 @cache
@@ -71,12 +72,12 @@ def _absolute(path: str) -> Path:
 
 
 def make(folder: Path) -> None:
-    """Ensures that a folder exists that only this user can write to; makes missing ones.
+    """Ensures that a folder exists that only this user can write to; makes missing folders above it too.
 
     Raises
     ------
     Untrusted
-        If it is something else, or somebody else's.
+        If it is no folder, or if somebody else owns it or may write to it.
     OSError
         If it cannot be made or written to.
     """
@@ -86,7 +87,7 @@ def make(folder: Path) -> None:
         missing.append(existing)
         existing = existing.parent
     if missing and _USER is not None and os.stat(existing).st_uid not in (0, _USER):
-        # Such as the home of who has called sudo, who could not use a folder of root's there.
+        # For example the home of a user who has called sudo, and who could not use a folder there that belongs to root.
         raise Untrusted(f"{existing} belongs to another user")
     for each in reversed(missing):
         with suppress(FileExistsError):  # another process was quicker
@@ -138,7 +139,7 @@ def _open_no_link(path: str, flags: int) -> int:
 
 
 def write(path: Path, body: bytes) -> None:
-    """Writes a file, which other processes see whole or not at all; a failure is no more than a line of the log."""
+    """Writes a file, which other processes see either whole or not at all; a failure is only logged."""
     draft = None
     try:
         make(path.parent)

@@ -1,21 +1,21 @@
 """Sets Numba up so that compiled kernels are kept on disk wherever that is possible.
 
-Numba's own cache compiles a kernel again when its file has changed, even if only a comment has or the file has been
-moved, but it does not see a change of a function that the kernel calls, or of a class that its signature names. So the
-cache here goes by what a kernel's module means: by the syntax trees, without docstrings, of the module and of all
-modules of the kernels that it imports, directly or not, and by the constants of ``cetdsl.ir`` among them. One module
-below the kernels has formulas that Python computes too, and that are compiled as they stand; it counts as theirs. Each
-such version has a directory of its own. To parse all this in every worker would take longer than to load the machine
-code, so a small file beside the directories keeps the digest of each text.
+Numba's own cache compiles a kernel again when its file has changed, even if only a comment has changed or the file has
+been moved. But it does not notice a change of a function that the kernel calls, or of a class that its signature names.
+So the cache here depends on the meaning of a kernel's module, its *version*: a digest of the syntax trees, without
+docstrings, of the module and of all modules of ``cetdsl.kernels`` and ``cetdsl.ir`` that it imports, directly or not;
+of the latter only the constants count. (``cetdsl.detection.arithmetic``, whose formulas are also compiled, counts as
+one of these modules.) Each version has a directory of its own. To parse all this in every worker would take longer than
+to load the machine code, so the digest of each syntax tree is kept in a small file beside the directories.
 
-Numba keeps an index per function, and two processes that write it at once may leave one signature with the code of
-another. Here each signature has a file of its own, which is trusted and whole or else not used (``_disk``).
+Numba keeps an index file per function, and if two processes write it at once, one signature may end up with the code of
+another. Here each signature has a file of its own, which is used only if it is whole and can be trusted (``_disk``).
 
-Before an inner loop, kernels give arrays out of tuples names of their own, because each access to a field of a tuple of
-arrays counts references, unless the tuple was borrowed (``_borrow``). The survey of bursts took 300 ns per event with
-such accesses in its inner loops, and takes 11 without. Where such a loop writes to arrays, even an array that was taken
-out of a tuple may be fetched again after each write, so a kernel that does little else takes its arrays one by one: a
-walk takes half the time for it. Building graphs gains nothing.
+Kernels give the arrays of a tuple names of their own before an inner loop, because each access to a field of a tuple of
+arrays counts references, unless the tuple was borrowed (``_borrow``). With such accesses in its inner loops, the survey
+of bursts took 300 ns per event; without, it takes 11. If the loop writes to arrays, compiled code may still fetch an
+array of a tuple again after each write, so kernels that do little else take their arrays one by one; this halves the
+time of a walk, and makes no difference for building graphs.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _source(module: str) -> _Source | None:
 
 @cache
 def _syntax(module: str) -> _Syntax:
-    """Returns the meaning of a module, by the file that remembers it or else by its syntax tree."""
+    """Returns the meaning of a module: from the file that keeps it or, if there is none, from its syntax tree."""
     source = _source(module)
     assert source is not None
     own = _loader.get_data(__file__)
@@ -118,7 +118,7 @@ class _Bare(ast.NodeTransformer):
 
 
 def _imports(tree: ast.Module, package: str) -> Iterator[str]:
-    """The names in the rooms of the kernels, in ``cetdsl.ir`` and of formulas that a module imports anywhere."""
+    """Yields the names of ``cetdsl.kernels``, ``cetdsl.ir`` and the formulas that a module imports, anywhere in it."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -146,7 +146,7 @@ def _version(module: str) -> str:
 
 
 class _Locator(_caching._CacheLocator):  # type: ignore[misc]
-    """Gives Numba the place of a function's machine code, and the stamp by which it stays valid."""
+    """Tells Numba the directory of a function's machine code, and the stamp of the version for which it is valid."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._py_file = function.__code__.co_filename  # Numba names it in a warning
@@ -179,13 +179,13 @@ class _Files(_caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _File:
-    """The files of one function, one per signature and processor: Numba's key, and what belongs to it."""
+    """The files of one function, one per signature and processor; each has Numba's key and the compiled code."""
 
     def __init__(self, folder: str, name: str) -> None:
         self._folder, self._name = Path(folder), name
 
     def _path(self, key: Any) -> Path:
-        # The text of a key is the same in each process; what it is pickled as is not.
+        # The text of a key is the same in each process; its pickled form is not.
         return self._folder / f"{self._name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.kernel"
 
     def load(self, key: Any) -> Any:
@@ -211,7 +211,7 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
         try:
             known = super().load_overload(signature, target)
         except Exception as error:
-            # Whole, but of another version of what it names: any error may come of that, and none is worth a query.
+            # The file is whole, but other versions of what it names may raise any error, and none may stop a query.
             _disk.LOG.warning("a kernel in %s cannot be loaded, and is compiled anew: %r", self._cache_path, error)
             known = None
         if known is None:
@@ -221,7 +221,7 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
 
 @cache
 def _warn_of_compiling() -> None:
-    """Warns once in a process why its first answers take long; a warning, as lower levels of workers are not shown."""
+    """Warns once in a process why its first answers take long; workers' logs show no level below warnings."""
     _disk.LOG.warning("compiling kernels, once on each machine; cetdsl warm-up does it before they are needed")
 
 
@@ -241,9 +241,9 @@ def inlined(function: _Function) -> _Function:
 
 
 def _general(kind: Any) -> Any:
-    """The type for which a kernel is compiled that another one calls with a value of this type.
+    """Returns the type for which a kernel is compiled if another kernel calls it with a value of this type.
 
-    Numba would compile it anew for each constant that stands in a call, and for each width of whole numbers.
+    Numba would compile it anew for each constant argument, and for each width of whole numbers.
     """
     if isinstance(kind, _types.BaseTuple) and not isinstance(kind, _types.BaseNamedTuple):
         return _types.BaseTuple.from_types(tuple(map(_general, kind)))
@@ -253,8 +253,8 @@ def _general(kind: Any) -> Any:
 
 def _compile(function: _Function, *, forceinline: bool) -> _Function:
     kernel = _dispatcher(function, "kernel", forceinline=forceinline)
-    # Of a function that only other kernels call, what takes arrays out of Python's objects would be a sixth of the
-    # work of compiling, and of the code.
+    # For a function that only other kernels call, the wrapper that unpacks Python objects would be a sixth of the time
+    # of compiling, and of the code.
     callee = _dispatcher(function, "callee", forceinline=forceinline, no_cpython_wrapper=True)
     kernel.get_call_template = lambda args, kws: callee.get_call_template(tuple(map(_general, args)), kws)
     kernel.get_overload = callee.get_overload
@@ -262,10 +262,10 @@ def _compile(function: _Function, *, forceinline: bool) -> _Function:
 
 
 def _dispatcher(function: Callable[..., Any], use: str, **options: Any) -> Any:
-    """Returns a dispatcher that compiles a function for one use, for each signature when it is first needed."""
+    """Returns a dispatcher that compiles a function for one use; each signature is compiled when it is first needed."""
     njit: Any = numba.njit  # its annotations know some of the options only
     made = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
-    # Without the source nothing would tell one version from the next.
+    # Without the source, versions could not be told apart, so nothing is kept.
     if _source(function.__module__) and _disk.place():
         made._cache = _Cache(function, use)
     return made

@@ -12,7 +12,7 @@ from cetdsl.kernels.vocabulary import Ints
 
 
 def starts(sizes: ArrayLike) -> Ints:
-    """Returns where each group of these sizes begins; the last entry is the length of all of them.
+    """Returns where each group of these sizes begins; the last entry is the sum of all sizes.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def starts(sizes: ArrayLike) -> Ints:
 
 
 def lots(sizes: Ints, most: int) -> Iterator[slice]:
-    """Yields lots of consecutive groups that have ``most`` members together, or one group that has more.
+    """Cuts the groups into lots: consecutive groups with at most ``most`` members together, or one group with more.
 
     Examples
     --------
@@ -41,12 +41,12 @@ def lots(sizes: Ints, most: int) -> Iterator[slice]:
 
 
 def starts_of(groups: Iterable[Sized]) -> Ints:
-    """Returns where each group begins; the last entry is the length of all of them."""
+    """Returns where each group begins; the last entry is the number of all their members."""
     return starts([len(group) for group in groups])
 
 
 def flat(groups: Iterable[Sequence[Any]]) -> Ints:
-    """Returns the integers of all groups."""
+    """Returns the integers of all groups, one group after another."""
     return np.array([item for group in groups for item in group], dtype=np.int64)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cetdsl.errors import CetdslError, GroupTooLarge, MissingDependency
 
-# Arrow's own allocator keeps what was freed, a tenth of a worker's memory, and takes as long.
+# Arrow's own allocator would keep freed memory, a tenth of a worker's, and is no faster.
 pa.set_memory_pool(pa.system_memory_pool())
 
 _Batches = Iterator[pa.RecordBatch]
@@ -90,8 +90,8 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
 def _settle(stage: str) -> None:
     """Exempts what a stage has imported from garbage collection.
 
-    Spark has a worker collect garbage after each task, and Numba alone is so many objects that this takes 60 ms, more
-    than a kernel takes for ten thousand events. What is there after the first task of a stage stays.
+    Spark has a worker collect garbage after each task. Numba alone has so many objects that this takes 60 ms, more than
+    a kernel takes for ten thousand events. All objects that exist after the first task of a stage are exempted.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The words that all rooms of the kernels share: arrays by their type, events, slices of them, trends, and graphs."""
+"""The words that all packages of kernels share: arrays by their type, events, slices of them, trends, and graphs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ Index = int | np.int64
 
 
 class Events(NamedTuple):
-    """The ``n`` events of one chunk, sorted by key and time."""
+    """The ``n`` events of one chunk, sorted by key and time.
 
-    #: Where each key begins, shape (segments + 1,); the last entry is the number of events.
+    The events of a key, or of a key and time bucket, are a *segment*. Events of a segment with the same time, and the
+    same values of tie-break columns if there are any, are an *instant*.
+    """
+
+    #: Where each segment begins, shape (segments + 1,); the last entry is the number of events.
     segment_start: Ints
     time: Ints
     #: Number of the event's instant, from 0, rising over the whole chunk.
@@ -38,28 +42,29 @@ class Events(NamedTuple):
 class Slices(NamedTuple):
     """Slices of a chunk and the windows that they answer.
 
-    Several windows that hold the same events share one slice, which is evaluated once.
+    A *slice* is a range of a segment's events. Windows that hold the same events share one slice, which is evaluated
+    once.
     """
 
     #: The first event of each slice and the one after its last, shape (slices,).
     low: Ints
     high: Ints
-    #: Of each window its key, its start in the time column's unit, and the slice that answers it; shape (windows,).
+    #: The segment of each window, its start in the time column's unit, and the slice that answers it; shape (windows,).
     segment: Ints
     start: Ints
     slice: Ints
-    #: The first event that is still needed; the events before it are done with.
+    #: The first event that the next chunk still needs.
     keep_from: int
-    #: The first window number of the last segment that was not answered.
+    #: The number of the last segment's first window that has not been answered.
     resume: int
 
 
 class Block(NamedTuple):
-    """A batch of trends."""
+    """A batch of trends; a *binding* is an event of a trend with the variable that it is bound to."""
 
     #: Where each trend's bindings begin, shape (trends + 1,); the last entry is their number.
     start: Ints
-    #: Of each binding the event's index in the chunk, in time order within a trend, and the variable's bit number.
+    #: The event of each binding, as its index in the chunk, in order of time within a trend; and the variable's number.
     event: Ints
     variable: Shorts
     #: The slice that each trend was found in.

@@ -19,8 +19,8 @@ def unnamed(expr: Expr) -> Expr:
 def family(event: Event, type_column: str | None) -> Hashable:
     """Returns the family of a variable: its type, whatever else its events must meet.
 
-    A condition that is missing is one that always holds, so what a variable demands beside its type keeps it out of no
-    family. Variables without a type are of one family too.
+    Conditions other than on the type do not matter: a variable without one is in the same family as those with one.
+    All variables without a type form a family too.
 
     Examples
     --------
@@ -44,9 +44,10 @@ def _columns(part: Expr) -> set[str]:
 
 
 def kleene_signatures(resolved: ResolvedQuery) -> dict[Hashable, Repeat]:
-    """Returns the unbounded repetitions of a query, by the signature that another query's must equal to be shared.
+    """Returns the unbounded repetitions of a query by signature; those of two queries are shared if these are equal.
 
-    Two are alike when their patterns are, variable by variable up to what their events must meet beside their types.
+    Two repetitions have equal signatures if their patterns have the same structure and corresponding variables are of
+    the same family.
     """
     families = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
 

@@ -1,4 +1,8 @@
-"""The accumulators that add up, in the number systems that they need, for all passes that compute them."""
+"""Computes the accumulators that add up, by *passes* of some kernel, each in one of the number systems that are needed.
+
+The kernels differ in how they compute accumulators (:class:`AdditivePass`), and share what is here: which number
+systems are needed, and the weights of events in each of them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +60,10 @@ def whole_accumulators(spec: KernelSpec, columns: list[ValueColumn]) -> list[int
 
 
 def most_bits(spec: KernelSpec) -> NDArray[np.float64]:
-    """Returns the bits beyond which additive accumulators are not exact: a count that no decimal holds is an error."""
+    """Returns, for each additive accumulator, the bits beyond which no exact value is computed.
+
+    A count that no decimal holds ends in an error, for which the rounded value will do.
+    """
     counted = {output.value for output in spec.answer.outputs if isinstance(output.finish, Total)}
     bounded = counted if spec.answer.number == "decimal" else set()
     additive = [(k, accumulator) for k, accumulator in enumerate(spec.answer.accumulators) if accumulator.is_additive]
@@ -71,9 +78,9 @@ def only_trends(accumulators: int, kind: Any) -> NDArray[Any]:
 
 
 def _unit_weights(accumulators: int, count: int, kind: Any) -> NDArray[Any]:
-    """Returns the weights of ``count`` events that add 1 to each accumulator but the first, of which no weight is read.
+    """Returns the weights of ``count`` events that add 1 to each accumulator but the first.
 
-    Memory that is only said to be zero is none until something is written to it.
+    The weights of the first one are never read, so the system never has to provide the memory of their zeros.
     """
     weights = np.zeros((accumulators, count), dtype=kind)
     weights[1:] = 1
@@ -97,9 +104,9 @@ def additive_values(
     long : bool array, shape (slices,)
         The slices whose numbers are likely to leave the range of doubles.
     one_pass
-        Computes the accumulators.
+        Computes accumulators in one number system.
     moduli
-        What residues are taken modulo where trends are counted alone, and where sums are wanted too.
+        The primes for residues where only the number of trends is exact, and where sums are exact too.
     """
     additive = additive_accumulators(spec)
     whole = whole_accumulators(spec, columns)
@@ -108,11 +115,11 @@ def additive_values(
     for k, accumulator in enumerate(additive):
         if accumulator.column >= 0:
             weights[k] = columns[accumulator.column].weights(accumulator.update, k in whole)
-    # Sums may cancel out, so their magnitudes are found apart.
+    # Sums may cancel out, so they are computed once more with the absolute values of their weights: their magnitudes.
     weights[len(additive) :] = np.abs(weights[signed])
 
     def described(numbers: list[int], weights: NDArray[Any]) -> Accumulators:
-        """Some accumulators, which may repeat; the first has no weights."""
+        """Returns the accumulators of these numbers, which may repeat; the first one has no weights."""
         bound = np.array([additive[k].bound for k in numbers], dtype=np.int64)
         return Accumulators(bound, np.array([-1] + [0] * (len(numbers) - 1), dtype=np.int64), weights)
 

@@ -1,7 +1,8 @@
 """Products of panes over blocks, compiled for each number system, the lattice included.
 
-A window is a suffix of the block of panes that it begins in and a prefix of the next one. What leads over a suffix is
-wanted from before any event alone, and what leads over a prefix to final places alone: a row and a column.
+A window is a suffix of the block of panes that it begins in and a prefix of the next one
+(:mod:`~cetdsl.kernels.aggregate.cover`). Of the product over a suffix only row 0 is needed, because trends begin in it
+before any event; of the product over a prefix only the sum of the columns of final places.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def ends_of_blocks(
     Returns
     -------
     two arrays, shape (panes, accumulators, places)
-        From before any event to each place, over the rest of a block; and from each place to a final one, over a block
-        so far.
+        For each pane ``n``: row 0 of the product of the panes from ``n`` to the end of its block, and the sum of the
+        final columns of the product of the panes from the beginning of its block to ``n``.
     """
     panes, accumulators, places = matrices.shape[0], matrices.shape[1], matrices.shape[2]
     suffix = np.empty((panes, accumulators, places), dtype=matrices.dtype)
@@ -110,7 +111,7 @@ def windows_of_blocks(
 ) -> NDArray[Any]:
     """Multiplies the suffix and the prefix of each window, see :class:`~cetdsl.kernels.aggregate.cover.Cover`.
 
-    ``one`` says that nothing has happened yet. The answer has the shape (windows, accumulators).
+    ``one`` is the value of no events. The answer has the shape (windows, accumulators).
     """
     accumulators, places = suffix.shape[1], suffix.shape[2]
     out = np.full((len(first), accumulators), zero)

@@ -1,7 +1,8 @@
 """Windows as products of panes: each is a suffix of one block of panes and a prefix of the next.
 
-The panes of a key are cut into blocks as long as a window. So there are two products per pane, and a product of a row
-and a column per window, however many windows overlap.
+The panes of a key are cut into *blocks* as long as a window, so a window touches at most two. The suffixes and the
+prefixes of all blocks take two matrix products per pane, and each window then takes one product of a row and a column,
+however many windows overlap.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def whole_answers(matrices: Matrices, cover: Cover, transitions: Transitions) ->
     small, exact = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=object)
     scaled: Scaled = np.zeros(shape, dtype=np.complex128)
     if matrices.dtype != object:
-        # What rounds on the way is too large for a double in the answer as well, or multiplied by 0 there.
+        # A number that is rounded on the way either makes the bound of the answer too large, or is multiplied by 0.
         bound = answers(np.abs(matrices), cover, transitions)
         found = answers(matrices, cover, transitions) if (matrices < 0).any() else bound
         small = bound <= EXACT_DOUBLE
@@ -116,7 +117,7 @@ def answers(matrices: Matrices, cover: Cover, transitions: Transitions) -> NDArr
 def prefixes(matrices: Matrices, begins: Bools, final: Matrices) -> Matrices:
     """Returns for each matrix the product of its block up to it, times ``final``; ``begins`` marks the blocks.
 
-    This is for whole numbers of any size; :mod:`~cetdsl.kernels.aggregate.blocks` has what is compiled.
+    This is for Python's whole numbers; :mod:`~cetdsl.kernels.aggregate.blocks` computes the others.
     """
     out = np.empty((len(matrices), matrices.shape[1], matrices.shape[2], 1), dtype=matrices.dtype)
     before = np.zeros(0, dtype=np.int64)

@@ -61,7 +61,7 @@ class Evaluator:
             return Values(scaled[0].real != 0, exact, scaled, job.extremes())
 
         if self.spec.query.pivot < 0:
-            # No event is a subslice of several slices, or each slice is one.
+            # Subslices are few: one per slice or, with a span, one per event with which a trend may begin.
             return together(slices, bounds)
         return in_lots(slices, bounds, together, most_pivots(len(events.time)))
 
@@ -81,7 +81,7 @@ class Evaluator:
 class _Job(NamedTuple):
     """One evaluation of ``slices`` slices, whose passes share events, tables and subslices.
 
-    Each pass divides the ``subslices`` into those about the events of the pivot.
+    If there is a pivot, each pass divides the ``subslices`` into one per event that may be the pivot.
     """
 
     evaluator: Evaluator
@@ -105,7 +105,7 @@ class _Job(NamedTuple):
         if asks_for_totals(program, self.conditions):
             add_up(program, events.mask, events.instant, accumulators, subslices, zero, one, prime, out)
             return out
-        # With a span the gap before a trend is judged at its end, and so per guarded first state.
+        # With a span the guards before a trend are judged at its end, so there is a pass for each first state.
         guarded = evaluator.span > 0 and any(guards for _, guards in evaluator.spec.query.machine.initial)
         states = [s for s, _ in evaluator.spec.query.machine.initial] if guarded else [-1]
         about_pivot = subslices_in_lots(evaluator.spec.query, events, subslices, most_pivots(len(events.time)))
@@ -155,7 +155,7 @@ class _Job(NamedTuple):
         return additive_values(self.evaluator.spec, self.columns, count, long, added, moduli)
 
     def extremes(self) -> list[Ints]:
-        """The lattice accumulators."""
+        """Computes the accumulators that keep an extreme, which are numbers of the lattice."""
         lattice = self.evaluator.lattice
         if not lattice:
             return []

@@ -1,4 +1,7 @@
-"""Extremes as lattice values: values are encoded so that the one to keep is the largest."""
+"""Extremes as numbers of the lattice (:mod:`~cetdsl.kernels.numbers.arithmetic`), in which a sum is a maximum.
+
+Values and lengths are encoded so that the one to keep, be it the smallest or the largest, has the largest code.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,22 @@ from cetdsl.kernels.numbers.arithmetic import ADD, RAISE_TO
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.values import ValueColumn
 
-#: Longer than any trend; shortest lengths are kept as this minus the length, so that the maximum finds them.
+#: Longer than any trend. A length of which the shortest is wanted has the code "this minus the length".
 _LONG = 2**60
 
 
 class Kept(NamedTuple):
-    """Describes how an extreme is kept.
+    """Describes how an extreme is encoded.
 
     Attributes
     ----------
     weights : int64 array, shape (n,)
-        What an event contributes.
+        What each event contributes.
     how, one : int
-        The operation by which it does, and the value of a trend without events.
+        The operation by which it does, ``RAISE_TO`` or ``ADD``, and the value of a trend without events.
     least, bound : int
-        What is kept of a smallest value, from ``least`` on, is what is left of ``bound``; -1: the largest is kept.
+        For the smallest value or length: a code ``c >= least`` stands for ``bound - c``, and smaller codes for none.
+        For the largest, ``bound`` is -1 and codes stand for themselves.
     """
 
     weights: Ints
@@ -36,14 +40,14 @@ class Kept(NamedTuple):
     bound: int
 
     def restored(self, found: Ints) -> Ints:
-        """Returns ranks or lengths from the kept values."""
+        """Returns the ranks or lengths that codes stand for."""
         if self.bound < 0:
             return found
         return np.where(found >= self.least, self.bound - found, found)
 
 
 def kept_of(accumulator: Accumulator, columns: list[ValueColumn], count: int) -> Kept:
-    """Returns how an extreme is kept over ``count`` events: ranks from 1 (0: none) of values, or lengths."""
+    """Returns how an extreme over ``count`` events is encoded: as ranks of values, from 1 (0: none), or as lengths."""
     largest = accumulator.update.merge is Merge.LARGEST
     if accumulator.is_length:
         step = np.full(count, 1 if largest else -1, dtype=np.int64)

@@ -1,12 +1,15 @@
-"""Long slices in two halves: one thread carries values forwards over the first, another backwards over the second.
+"""Long slices in two halves: one thread propagates values forwards over the first, another backwards over the second.
 
-A trend that crosses the middle is a trend that may go on, up to its last event in the first half, and another one, from
-its first event in the second half on, if some edge leads from the one event to the other. Read backwards, the machine
-and its comparisons are reversed, and the second half is propagated as the first is. So each half has a value for each
-of its events and states. Those of two events of an edge that may follow one another are found by one walk along the
-values that it compares, in the order that the trees of both halves have already: a merge of two sorted lists.
+A trend that crosses the middle consists of a prefix in the first half and a suffix in the second half, and an edge of
+the machine leads from the last event of the prefix to the first event of the suffix. The first half is propagated as
+usual, which gives a value for the prefixes that end with each event in each state. The second half is propagated with
+the reversed machine and reversed comparisons, from the last event to the first, which gives a value for the suffixes
+that begin with each event in each state. Then, for each edge, the values of all pairs of an earlier and a later event
+that satisfy its predicates are joined. The trees of both halves have the events in the order of the values that the
+edge compares, so one merge of two sorted lists finds all these pairs.
 
-Two is all that this gives: what events in the middle may follow, and be followed by, depends on the values of both.
+A third thread would have nothing to propagate: the values of events in a middle part depend on the values of the parts
+on either side.
 """
 
 from __future__ import annotations
@@ -74,9 +77,9 @@ def _order(edge: Edge) -> Comparison:
 
 
 class HalvedMachine:
-    """A machine whose guards are comparisons, and whose edges indexes answer, in both directions.
+    """A machine in both directions; its guards are comparisons, and indexes answer the predicates of all its edges.
 
-    In each of them, the source of an edge is the state of the event on this side of the middle.
+    In either direction, the source of an edge is the state of the event in that direction's half.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -85,7 +88,7 @@ class HalvedMachine:
 
 
 class Pass(NamedTuple):
-    """One computation over all events of a slice, with the fields that ``propagate`` has parameters for."""
+    """One computation over all events of a slice; its fields are parameters of ``propagate``."""
 
     accumulators: Accumulators
     zero: Any
@@ -105,14 +108,14 @@ class _Numbered(NamedTuple):
 
 
 class _Laid(NamedTuple):
-    """The events that may cross the middle by an edge, in the order of their places in a tree.
+    """The events of a half that an edge may connect with the other half, in the order of their places in its tree.
 
     Attributes
     ----------
     row : int32 array, shape (events,)
-        The row of the value that is kept of each event.
+        The row of each event's value among the values that were kept of the state.
     code, bucket : int64 arrays, shape (events,) and (events,) or (0,)
-        What is compared, and the number of what must be equal, if anything must be.
+        The value that the edge compares, and the number of the values that must be equal, if the edge has equalities.
     """
 
     row: Places
@@ -121,18 +124,20 @@ class _Laid(NamedTuple):
 
 
 class _Ordered(NamedTuple):
-    """The places in a tree of the events that may cross the middle by an edge.
+    """What :class:`_Laid` is made of: the tree of an edge whose predicates include a comparison by order.
 
-    They are laid out where the halves are joined: then the trees are gone, and all together would take more memory.
+    It is laid out only when the halves are joined, because by then the trees of the propagation have been freed.
 
     Attributes
     ----------
     mask, bucket : int64 arrays, shape (n,), bucket also (0,)
-        As in :class:`~cetdsl.kernels.vocabulary.Events`, and the number of what must be equal, if anything must be.
+        As in :class:`~cetdsl.kernels.vocabulary.Events`, and the number of the values that must be equal, if the edge
+        has equalities.
     code : int64 array
-        What is compared of each event of the chunk; of the half's events, from ``start`` on in steps of 1 or -1.
+        The value that the edge compares, for each event of the chunk.
     start, step, variable : int
-        ``variable`` is the one that such events are bound to.
+        The half's event ``i`` is event ``start + step * i`` of the chunk (``step`` is 1 or -1). ``variable`` is the one
+        that the edge's events in this half are bound to.
     base, position : int32 arrays, shape (n,)
         As in :class:`~cetdsl.kernels.machine.program.Tables`.
     """
@@ -148,15 +153,18 @@ class _Ordered(NamedTuple):
 
 
 class _Members(NamedTuple):
-    """The events that may cross the middle by an edge: the number of what must be equal, -1: none; in their order."""
+    """The events of a half that an edge with equalities alone may connect with the other half, in order of time.
+
+    ``bucket`` has the number of the values that must be equal; -1: one of them is NULL.
+    """
 
     bucket: Ints
 
 
 class _Half:
-    """One half: its part of a chunk's events as values are carried along them, and where each stands in each index.
+    """One half: its part of a chunk's events, in the order in which they are propagated, and their index tables.
 
-    Equalities are ``numbered`` alike in both halves.
+    ``numbered`` has equal numbers for equal values in both halves.
     """
 
     def __init__(
@@ -170,7 +178,7 @@ class _Half:
     def _crossing(
         self, edge: Edge, layout: Layout, numbered: dict[_Comparisons, _Numbered]
     ) -> _Ordered | _Members | None:
-        """Returns the events that may cross the middle by an edge; None where all of its source's events may."""
+        """Returns the events that an edge may connect with the other half; None: all events of its source state."""
         kind, equal = index_of(edge), _equalities(edge)
         if kind == TOTAL:
             return None
@@ -184,12 +192,13 @@ class _Half:
         return _Ordered(mask, bucket, code, start, step, int(variable), base, position)
 
     def carry(self, wanted: Pass, out: NDArray[Any]) -> list[NDArray[Any]]:
-        """Adds the trends within this half to ``out``, and returns the values of what may cross the middle.
+        """Adds the trends within this half to ``out``, and returns the values that each edge joins with the other half.
 
-        For each edge these are a row of all events together, or one for each event of ``crossing``, by their time.
+        For an edge without predicates this is a single row, the total of its source state; for any other edge it is a
+        row for each event of the source state, in order of time.
         """
         accumulators, zero, one, prime = wanted
-        # Of the first accumulator no weight is read, and so none is copied.
+        # The weights of the first accumulator are never read, so they are not copied.
         weights = np.zeros((len(one), len(self.events.time)), dtype=accumulators.weights.dtype)
         weights[1:] = accumulators.weights[1:, self._part]
         kept = {edge.source for edge, crossing in zip(self._edges, self.crossing) if crossing is not None}
@@ -203,7 +212,7 @@ class _Half:
         propagate(
             self._program,
             self._tables,
-            # Indexes answer all edges, so nothing looks at the values themselves.
+            # Indexes answer all edges, so the kernel never reads the columns themselves.
             self.events._replace(codes=np.zeros((0, 0), dtype=np.int64), valid=np.zeros((0, 0), dtype=np.bool_)),
             NO_CONDITIONS,
             accumulators._replace(weights=weights),
@@ -231,7 +240,7 @@ class HalvedSlice:
         self._edges = machine.machines[0].edges
         instants = events.instant[low:high]
         middle = low + int(np.searchsorted(instants, instants[len(instants) // 2]))
-        # Backwards, up to the event before the first one: that is written as none, if there is no such event.
+        # The second half is read backwards. If the chunk has no event before the middle, the end of its slice is None.
         parts = slice(low, middle), slice(high - 1, middle - 1 if middle else None, -1)
         whole = _stretch(events, slice(low, high))
         numbered = {
@@ -280,7 +289,7 @@ def _stretch(events: Events, part: slice) -> Events:
         instant = instant[:1] - instant
     return events._replace(
         segment_start=np.array([0, len(instant)]),
-        time=instant,  # nobody asks for more of times here than how many there are
+        time=instant,  # only its length is used here
         instant=instant,
         mask=np.ascontiguousarray(events.mask[part]),
         codes=events.codes[:, part],
@@ -293,16 +302,17 @@ def _reversed(values: Ints) -> Ints:
 
 
 def _both(first: Callable[[], _First], second: Callable[[], _Second]) -> tuple[_First, _Second]:
-    """Calls two functions at once, and returns what both give; kernels let go of the interpreter's lock."""
+    """Calls two functions at the same time, and returns both results; kernels release the interpreter's lock."""
     with ThreadPoolExecutor(1) as other:
         waiting = other.submit(second)
         return first(), waiting.result()
 
 
 class _How(NamedTuple):
-    """The rules by which the values of both halves are joined.
+    """How the values of both halves are joined.
 
-    They are the operation of each accumulator, its value where there is no event, and the modulus with its reciprocal.
+    The fields are the operation of each accumulator (``how``), the value of a trend without events (``one``), and the
+    modulus of ``uint64`` arithmetic with its reciprocal.
     """
 
     how: Ints
@@ -313,7 +323,7 @@ class _How(NamedTuple):
 
 @by_types
 def _joined(a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any) -> Any:
-    """Combines accumulator ``k`` of prefixes ``a`` with that of suffixes ``b``, given both counts."""
+    """Combines the values ``a`` of prefixes and ``b`` of suffixes in accumulator ``k``, given the numbers of both."""
 
     def scaled(
         a: Any, b: Any, count_a: Any, count_b: Any, k: int, how: int, one: Any, prime: Any, reciprocal: Any
@@ -347,7 +357,7 @@ def _scaled_product(a: complex, b: complex) -> complex:
 
 @inlined
 def _join(ahead: NDArray[Any], behind: NDArray[Any], how: _How, out: NDArray[Any]) -> None:
-    """Adds the values of trends that join any in ``ahead`` with any of those ``behind``."""
+    """Adds the values of all trends that consist of a prefix in ``ahead`` and a suffix in ``behind``."""
     for k in range(len(out)):
         value = _joined(ahead[k], behind[k], ahead[0], behind[0], k, how.how[k], how.one[k], how.prime, how.reciprocal)
         out[k] = gather(out[k], value, how.prime)
@@ -357,7 +367,7 @@ def _join(ahead: NDArray[Any], behind: NDArray[Any], how: _How, out: NDArray[Any
 def _join_equal(
     first: Ints, second: Ints, count: int, ahead: NDArray[Any], behind: NDArray[Any], how: _How, zero: Any, out: Any
 ) -> None:
-    """Lets events be followed by those that have the same number, which is below ``count``."""
+    """Joins events of the first half with those of the second half that have the same number, below ``count``."""
     how, width = borrowed(how), len(out)
     total = np.full((count, width), zero)
     for n in range(len(first)):
@@ -382,10 +392,11 @@ def _join_ordered(
     zero: Any,
     out: NDArray[Any],
 ) -> None:
-    """Lets events be followed by those of the same number with larger values, or, if values are ``falling``, smaller.
+    """Joins events of the first half with larger ones of the same number in the second half, or, ``falling``, smaller.
 
-    The events of both halves are by their numbers, which are below ``count``. In the first half those of one number
-    come by the smallest value, or where values fall by the largest; in the second half it is the other way round.
+    ``inclusive`` says whether equal values are joined too. The events of both halves are sorted by their numbers, which
+    are below ``count``. Those of one number are sorted in the first half by rising values, or by falling ones if
+    ``falling``; in the second half it is the other way round.
     """
     first, second, how = borrowed(first), borrowed(second), borrowed(how)
     flip = -1 if falling else 0  # x ^ -1 is ~x, which reverses the order and cannot overflow
@@ -420,7 +431,7 @@ def _join_ordered(
 
 @jit
 def _gather_rows(found: NDArray[Any], out: NDArray[Any], prime: Any) -> None:
-    """Adds the rows that were found."""
+    """Adds the rows of ``found`` to ``out``."""
     for row in range(found.shape[0]):
         for k in range(len(out)):
             out[k] = gather(out[k], found[row, k], prime)
@@ -454,7 +465,7 @@ def _lay_out(events: _Ordered) -> _Laid:
     for place in range(len(row)):
         own = row[place]
         if own >= 0:
-            # ``row`` has events from ``place`` on, and before ``size`` the rows of those that come first.
+            # From ``place`` on ``row`` has events; before ``size`` it has the rows of the values laid out already.
             row[size] = number[own]
             code[size] = events.code[events.start + events.step * own]
             if len(bucket):

@@ -1,10 +1,10 @@
 """Extremes of windows that are made of panes: matrices over the lattice, where sums are maxima.
 
-They are the matrices of :mod:`~cetdsl.kernels.aggregate.matrices` in another semiring, as in a walk over events. Entry
-``(p, q)`` of some events is the largest that is kept of any way from place ``p`` to place ``q`` over them: the sum of
-what its events contribute where lengths are kept, else the largest of it; :data:`NO_TREND` says that there is no way.
-A product takes the larger of two ways where the other matrices add them, and whoever goes first comes first, so windows
-are covered by a suffix of one block of panes and a prefix of the next like any others.
+They are the matrices of :mod:`~cetdsl.kernels.aggregate.matrices` in another semiring. Entry ``(p, q)`` of the matrix
+of some events is the largest value of any way from place ``p`` to place ``q`` over them, where the value of a way is
+the sum of what its events contribute if lengths are kept, else the largest contribution. :data:`NO_TREND` says that
+there is no way. Where the other matrices add two ways, a product takes the larger one. It is associative like any
+matrix product, so a window is a suffix of one block of panes and a prefix of the next here too.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ def window_extremes(
     transitions : Transitions
         The machine.
     kept : Kept
-        How the extreme is kept.
+        How the extreme is encoded.
     variable : int
         The variable whose events contribute to it; -1: all do.
 
     Returns
     -------
     int64 array, shape (windows,)
-        What is kept; -1 where there is no trend.
+        The code of each extreme; -1 where there is no trend.
     """
     matrices = _pane_matrices(start, events.instant, events.mask, kept.weights, variable, kept.how, *transitions[:5])
     suffix, prefix = ends_of_blocks(matrices[:, None], cover.begins, transitions.final, NO_TREND, kept.how, 0.0)
     ways = windows_of_blocks(suffix, prefix, *cover[1:], transitions.final, NO_TREND, 0, kept.how, 0.0)
     found = ways[:, 0]
     none = found == NO_TREND
-    # Places begin with nothing kept; a trend begins with what it has without events.
+    # The matrices count from 0; the code of a trend begins with that of a trend without events.
     found = found + kept.one if kept.how == ADD else np.maximum(found, kept.one)
     return np.where(none, -1, found)
 

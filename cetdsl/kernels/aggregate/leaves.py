@@ -1,8 +1,8 @@
-"""The matrix of each segment of some events: products of instants in doubles are the leaves of a tree of products.
+"""Computes the matrix of each segment of events: a tree of products whose leaves are products of instants in doubles.
 
-A leaf ends where the doubles would round (or, where rounding is allowed, would leave their range). Leaves are
-multiplied as a balanced tree, in Python's whole numbers, which it multiplies in less than quadratic time, or in scaled
-doubles.
+A leaf ends where doubles would round or, where rounding is allowed, would leave their range. The leaves of a segment
+are multiplied as a balanced tree: exactly, in Python's whole numbers, which are multiplied in less than quadratic time,
+or rounded, in scaled doubles.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _ROUNDED_LIMIT, _LARGE_WEIGHT = 2.0**500, 400
 
 
 class Limb(NamedTuple):
-    """A part of an accumulator's weights in units of ``2**shift``, which is small enough for the doubles of a leaf."""
+    """A part of an accumulator's weights, in units of ``2**shift``, small enough for the doubles of a leaf.
+
+    A leaf has a matrix for each limb; :func:`whole_leaves` and :func:`scaled_leaves` add up those of an accumulator.
+    """
 
     accumulator: int
     shift: int
@@ -65,7 +68,7 @@ def _limbs(accumulator: Accumulator, columns: list[ValueColumn], whole: bool, co
 
 
 def _split_integers(values: NDArray[Any]) -> list[tuple[Floats, int]]:
-    # All events of an instant are added before anything else is, and must not round.
+    # The weights of an instant's events are added up before the limit is tested, and that sum must not be rounded.
     width = DOUBLE_BITS - 1 - len(values).bit_length()
     limbs, shift = [], 0
     while len(values) and not -(1 << width) <= values.min() <= values.max() < 1 << width:
@@ -95,11 +98,11 @@ def _take(
     added: Floats,
     touched: Ints,
 ) -> tuple[int, int]:
-    """Notes the events of the instant of event ``i`` at each place that may read them.
+    """Collects the events of the instant of event ``i`` for each place that may read them.
 
-    ``times[q]`` counts the events that the place ``q`` may read; ``added[k * D + q]`` adds up their weights in the limb
-    ``k - 1``; and ``touched`` are the places that read any. For the other arguments see :class:`_Instants`.
-    Returns the event after the instant, and the number of places.
+    ``times[q]`` counts the events that place ``q`` may read, ``added[k * D + q]`` adds up their weights in limb
+    ``k - 1``, and ``touched`` receives the places that read any. For the other arguments see :class:`_Instants`.
+    Returns the event after the instant, and the number of places in ``touched``.
     """
     now, places = instant[i], 0
     while i < last and instant[i] == now:
@@ -131,7 +134,7 @@ def _gain(
     inflow: Ints,
     limit: float,
 ) -> bool:
-    """Writes what the noted events add to each entry, and returns whether everything stays within the limit."""
+    """Writes what the collected events add to each entry, and returns whether all numbers stay within the limit."""
     fits, limbs, changing, width = True, len(whole), len(entry), len(times)
     size = width * width
     for number in range(places):
@@ -173,7 +176,7 @@ def _add_gain(
     entry_start: Ints,
     entry: Ints,
 ) -> None:
-    """Adds what the noted events add to the matrix, and clears the notes."""
+    """Adds the gain of the collected events to the matrix, and clears what was collected of them."""
     changing, width = len(entry), len(times)
     size = width * width
     for number in range(places):
@@ -222,7 +225,7 @@ class _Room(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The position reached: the next ``event`` and its ``segment``, and whether the leaf has none yet."""
+    """The position reached: the next ``event``, its ``segment``, and whether the current leaf has no events yet."""
 
     segment: int
     event: int
@@ -235,7 +238,7 @@ class _Place(NamedTuple):
 def _multiply_instants(events: _Instants, transitions: Transitions, limit: float) -> tuple[Floats, Ints]:
     """Multiplies consecutive instants while their numbers stay within a limit; returns leaves, and each one's segment.
 
-    No number of a leaf of several instants is larger than the limit.
+    Only a leaf of a single instant may have numbers above the limit.
     """
     accumulators, places = len(events.weights) + 1, len(transitions.variable)
     segments = len(events.segment_start) - 1
@@ -284,7 +287,7 @@ def _fill(
             if size + 1 >= len(owner):
                 return _Place(s, i, fresh, size)
             i, reading = _take(i, last, instant, mask, weights, counted, variable, times, added, touched)
-            # What is too large for the leaf as it stands begins the next one, which may be as large as one instant is.
+            # If the leaf cannot take the instant, the instant begins the next leaf, whatever its size.
             while True:
                 fits = _gain(
                     matrix, gain, times, added, touched, reading, whole, entry_start, entry, inflow_start, inflow, limit
@@ -340,7 +343,7 @@ def leaves_of(spec: KernelSpec, transitions: Transitions, events: Events, weight
 
 
 def in_doubles(part: Part, leaves: Leaves) -> Bools:
-    """Returns which segments have a single leaf that needs no limbs, so that their matrices are doubles."""
+    """Returns the segments that have one leaf, where no weight was cut into limbs: their matrices are doubles."""
     small: Bools = np.bincount(leaves.owner) == 1
     return small & (not any(limb.shift for _, limb in leaves.of(part)))
 

@@ -1,10 +1,11 @@
-"""Links between two variables: the values that events of one receive from the events of the other beside them.
+"""Links: the predicates between two variables, along which events of one variable send numbers to those of the other.
 
-A link holds the events of both sides that have all values compared, sorted by the values of its equalities, and among
-equals by that of its other comparison. So the events that may stand beside a given one are those of its own run of
-equal values, all before that run, or all behind it. What each event receives is summed up by one walk over all of them,
-or by two, one in either direction. Nothing is ever subtracted, so that sums of doubles lose nothing to cancellation,
-not even for ``!=``.
+A link holds the events of both variables, its *members*, except those in which a value that it compares is NULL. They
+are sorted by the values of its equalities, and among equals by the value of its one other comparison. A *run* is a
+sequence of members with equal values. So the events that may stand beside a given one are those of its own run, all in
+the runs before it, all in the runs behind it, or some of these together. One walk over all members, or two, one in
+either direction, sums up what each event receives from the events beside it. Nothing is ever subtracted, so sums of
+doubles lose nothing to cancellation, not even for ``!=``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Walks(NamedTuple):
     larger: bool
 
 
-#: By what the sender's value must be to the receiver's.
+#: By the operator between the sender's value, on the left, and the receiver's.
 _WALKS = {
     "=": Walks(False, True, False),
     "!=": Walks(True, False, True),
@@ -42,7 +43,7 @@ _WALKS = {
 
 
 class Members(NamedTuple):
-    """The events that may be bound to one variable, slice after slice; an event is in each slice that holds it."""
+    """The events that may be bound to one variable, slice after slice; an event stands once for each slice with it."""
 
     slice: Ints
     event: Ints
@@ -56,9 +57,9 @@ class Link(NamedTuple):
     Attributes
     ----------
     first : int
-        The number of members of the first side, with and without all values.
+        The number of members of the first variable, those with NULL included.
     member : int64 array, shape (rows,)
-        The members that have all values compared, sorted.
+        The members without NULL among the values that are compared, sorted.
     run : int64 array, shape (runs + 1,)
         Where each run of equal values begins.
     begins : bool array, shape (runs + 1,)
@@ -73,9 +74,10 @@ class Link(NamedTuple):
 
 @jit
 def _cut(order: Ints, rows: Ints, grouping: int) -> tuple[Ints, Ints, Bools]:
-    """Returns the members in order, their runs, and the begins of groups: where one of ``grouping`` keys differs.
+    """Returns the fields of :class:`Link` after ``first``, given the members' ``order``.
 
-    The last column of ``rows`` is the member, the others are its keys: they lie side by side, as all are read at once.
+    The last column of ``rows`` is the member, the others are its keys. The first ``grouping`` keys are the slice and
+    the values of the equalities. All are in one array because all are read together.
     """
     size, keys = len(order), rows.shape[1] - 1
     member, run, begins = np.empty_like(order), np.empty(size + 1, dtype=np.int64), np.empty(size + 1, dtype=np.bool_)
@@ -101,7 +103,7 @@ def _cut(order: Ints, rows: Ints, grouping: int) -> tuple[Ints, Ints, Bools]:
 
 @inlined
 def _collect(link: Link, r: int, backwards: bool, sent: NDArray[Any], total: NDArray[Any], prime: Any) -> None:
-    """Adds to a total what the senders of a run send."""
+    """Adds what the senders of a run send to ``total``."""
     for at in range(link.run[r], link.run[r + 1]):
         m = link.member[at]
         if (m >= link.first) == backwards:
@@ -112,7 +114,7 @@ def _collect(link: Link, r: int, backwards: bool, sent: NDArray[Any], total: NDA
 
 @inlined
 def _deliver(link: Link, r: int, backwards: bool, received: NDArray[Any], total: NDArray[Any], prime: Any) -> None:
-    """Adds a total to what the receivers of a run have received."""
+    """Adds ``total`` to what each receiver of a run has received."""
     for at in range(link.run[r], link.run[r + 1]):
         m = link.member[at]
         if (m >= link.first) != backwards:
@@ -132,7 +134,10 @@ def _exchange(
     total: NDArray[Any],
     prime: Any,
 ) -> None:
-    """Delivers a total to the receivers of a run, and adds what its senders send, first if ``equal`` values count."""
+    """Delivers ``total`` to the receivers of a run, and adds to it what the run's senders send.
+
+    The senders come first if ``equal``, so that receivers count those of their own run; else afterwards.
+    """
     if equal:
         _collect(link, r, backwards, sent, total, prime)
     _deliver(link, r, backwards, received, total, prime)
@@ -144,16 +149,16 @@ def _exchange(
 def send(
     link: Link, backwards: bool, walks: Walks, sent: NDArray[Any], received: NDArray[Any], zero: Any, prime: Any
 ) -> None:
-    """Adds to what each member of one side receives what those of the other send that may stand beside it.
+    """Sums up, for each member of one variable, what those members of the other send that may stand beside it.
 
     Parameters
     ----------
     link, walks
-        The link, and the values that count.
+        The link, and the senders' values that count, compared with the receiver's.
     backwards : bool
-        Whether the second side sends to the first, and not the first to the second.
+        Whether the second variable's members send to the first's, and not the other way round.
     sent, received : arrays, shape (members, accumulators)
-        Of the side that sends, and of the one that receives.
+        What each member of the sending variable sends, and the sums of each member of the receiving one.
     zero, prime
         The number 0, and the modulus of ``uint64`` arithmetic.
     """
@@ -173,7 +178,7 @@ def send(
 
 @jit
 def absorb(message: NDArray[Any], received: NDArray[Any], prime: Any, reciprocal: float) -> None:
-    """Multiplies each message by what its member has received; sums follow the counts as derivatives do."""
+    """Multiplies each message by what its member has received; sums obey the product rule, like derivatives."""
     for m in range(message.shape[0]):
         count, other = message[m, 0], received[m, 0]
         message[m, 0] = multiply(count, other, prime, reciprocal)
@@ -184,14 +189,14 @@ def absorb(message: NDArray[Any], received: NDArray[Any], prime: Any, reciprocal
 
 @jit
 def gather(message: NDArray[Any], slice_: Ints, out: NDArray[Any], prime: Any) -> None:
-    """Adds the messages of all members to those of their slices."""
+    """Adds the message of each member to the row of its slice."""
     for m in range(message.shape[0]):
         for k in range(message.shape[1]):
             out[slice_[m], k] = add(out[slice_[m], k], message[m, k], prime)
 
 
 def walks_of(pairs: Sequence[Pair], backwards: bool) -> Walks:
-    """Returns the values that count where the first variable of some predicates, or the second, sends."""
+    """Returns which senders' values count where the first variable sends or, ``backwards``, the second one."""
     op = next((pair.op for pair in pairs if pair.op != "="), "=")
     return _WALKS[MIRRORED[op] if backwards else op]
 
@@ -224,9 +229,9 @@ def _comparable(events: Events, side: Members, columns: list[int]) -> Ints:
 
 
 def _order(keys: Ints) -> Ints:
-    """Returns the order of rows by their columns, from the most significant one, which is the first.
+    """Returns the order of rows by their columns, of which the first is the most significant.
 
-    One number that stands for all of them is sorted in a third of the time of the columns one after another.
+    To sort one number that stands for all columns takes a third of the time of sorting by one column after another.
     """
     varied = [np.ascontiguousarray(key) for key in keys.T if len(key) and key.min() != key.max()]
     if not varied:
@@ -239,7 +244,7 @@ def _order(keys: Ints) -> Ints:
 
 
 def _ranks(values: Ints) -> Ints:
-    """Returns the place of each value among those that occur, from 0."""
+    """Returns the rank of each value among the distinct ones, from 0."""
     order = np.argsort(values)
     rising = values[order]
     ranks = np.zeros_like(values)

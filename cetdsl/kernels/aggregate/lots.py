@@ -1,4 +1,7 @@
-"""Evaluates slices a lot at a time, where what is held for each event of each slice would be too much for all."""
+"""Evaluates slices in *lots*, ranges of consecutive slices, where the arrays for all slices would take too much memory.
+
+These arrays have an entry for each event of each slice, and overlapping slices have many events in common.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ import numpy as np
 from cetdsl.kernels.answers.tables import Values
 from cetdsl.kernels.vocabulary import Ints, Slices
 
-#: Slices whose events are each a pivot, or may be, are evaluated together up to so many events in all, at least.
+#: Where each event of a slice may be a pivot, a lot has at most so many events, or as many as the chunk if it has more.
 _PIVOTS_TOGETHER = 2**17
 
 
 def most_pivots(events: int) -> int:
-    """Returns how many events a lot of slices has at most, if each event may be a pivot; there are ``events`` in all.
+    """Returns how many events a lot may have where each of them may be a pivot; the chunk has ``events`` events.
 
-    A lot takes time with all events, too, as their weights are made for it.
+    It is no less than that, because the weights of all events of the chunk are computed anew for each lot.
     """
     return max(_PIVOTS_TOGETHER, events)
 
@@ -24,9 +27,10 @@ def most_pivots(events: int) -> int:
 def in_lots(
     slices: Slices, bounds: tuple[Ints, Ints], evaluate: Callable[[Slices, tuple[Ints, Ints]], Values], most: int
 ) -> Values:
-    """Returns the values of all slices; ``evaluate`` is given each lot by its events, and its bounds.
+    """Calls ``evaluate`` with the slices of each lot and their bounds, and returns the values of all slices.
 
-    A lot has up to ``most`` events in all, of which overlapping slices count each many times, or is one slice.
+    A lot has up to ``most`` events, where an event counts once for each slice that holds it; a single slice may have
+    more. Only the fields ``low`` and ``high`` are those of the lot.
     """
     begin, end = bounds
     found = [

@@ -1,15 +1,16 @@
 """The matrices that count trends, their entries, and their products.
 
-Where no two events are compared with each other, what an event does to the number of trends that end in each state is
-linear. A *place* is a state of the machine, counted from 1, or 0: before the first event. A *transition* leads from
-place to place. Let entry ``(p, q)`` of the matrix of consecutive events be the number of ways to go on from place ``p``
-to place ``q`` over them. An instant's matrix is ``I + sum(U_e)`` over its events, which do not see each other; ``U_e``
-has a 1 for each transition to a place that may read event ``e``. The matrix of some events and those after them is the
-product of theirs, and a window's number of trends is the sum of its matrix over row 0 and the columns of final states.
+If no predicate compares two events, an event changes the numbers of trends that end in each state by a linear map. A
+*place* is a state of the machine, counted from 1; place 0 stands for "before the first event". A *transition* leads
+from place to place. Entry ``(p, q)`` of the matrix of consecutive events is the number of ways to go from place ``p``
+to place ``q`` over them. The matrix of an instant is ``I + sum(U_e)`` over its events, because simultaneous events do
+not follow each other; ``U_e`` has a 1 for each transition to a place that may read event ``e``. The matrix of
+consecutive instants is the product of their matrices, and a window's number of trends is the sum of the entries of its
+matrix in row 0 and the columns of final states.
 
-A sum over the trends is one more matrix per accumulator, which follows the counts as a derivative does: ``(A, A') (B,
-B') = (A B, A B' + A' B)``. A *matrix* of this module is the array of all accumulators', shape (accumulators, D, D),
-that of the counts first.
+Each sum over the trends has a matrix of its own, which obeys the product rule, like a derivative of the counts:
+``(A, A') (B, B') = (A B, A B' + A' B)``. A *matrix* of this module is the array of the matrices of all accumulators,
+shape (accumulators, D, D) for D places; the first one counts.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from cetdsl.kernels.numbers.arithmetic import add_scaled
 from cetdsl.kernels.numbers.linear import multiply
 from cetdsl.kernels.vocabulary import Bools, Ints
 
-#: Matrices of all accumulators, one after another along the first axis: whole numbers in doubles where these are known
-#: to hold them, else of type object; rounded numbers scaled, as complex ones.
+#: Matrices of all accumulators, one after another along the first axis. Whole numbers are doubles where all of them are
+#: known to fit, else Python's (type object); rounded numbers are scaled ones (complex).
 Matrices = NDArray[Any]
 
 
@@ -38,11 +39,12 @@ class Transitions(NamedTuple):
 
     #: What each place reads; -1 for place 0.
     variable: Ints
-    #: ``entry[entry_start[q]:entry_start[q + 1]]`` are the entries of column ``q`` that the events of ``q`` may change,
-    #: each as its position ``p * D + q`` in a row of all entries.
+    #: ``entry[entry_start[q]:entry_start[q + 1]]`` are the entries of column ``q`` that may change when place ``q``
+    #: reads an event, each as its position ``p * D + q`` among all entries.
     entry_start: Ints
     entry: Ints
-    #: In the same way, the entries of its row that flow into each of these: of the places that lead to ``q``.
+    #: ``inflow[inflow_start[j]:inflow_start[j + 1]]`` are the entries that are added to ``entry[j]``: those of its row
+    #: ``p`` in the columns of the places that lead to ``q``.
     inflow_start: Ints
     inflow: Ints
     #: Rows and columns of the entries that are not always 0.
@@ -90,7 +92,7 @@ def lay_out_transitions(machine: Machine) -> Transitions:
 
 
 class Part(NamedTuple):
-    """Accumulators that are computed together: the first is the number of trends, which weighs the others."""
+    """Accumulators that are computed together; the first is the number of trends, which the others' sums need."""
 
     #: Positions among the additive accumulators.
     accumulators: tuple[int, ...]
@@ -158,7 +160,10 @@ def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
 
 
 def multiply_neighbours(matrices: Matrices, owner: Ints) -> Matrices:
-    """Multiplies the matrices of each owner, neighbours first, so that large numbers meet others of their size."""
+    """Multiplies the matrices of each owner as a balanced tree, so that large numbers meet others of their size.
+
+    The ``owner`` of each matrix, a number, rises.
+    """
     while (owner[1:] == owner[:-1]).any():
         starts = np.nonzero(changes(owner))[0]
         rank = np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))

@@ -1,14 +1,15 @@
-"""Products of matrices that change along a sweep, for all ranges of time and all moments of the sweep at once.
+"""Products of matrices that change along a sweep, for all ranges of time and all ranks of the sweep at once.
 
-A sweep lets events in and takes them out again at *ranks*. So the matrix of an event has *versions*, each valid from
-its rank up to that of the next; the first begins at rank 0. The versions of two neighbours are merged by rank into
-those of their product, neighbours of these likewise, up to the root: a tree over time, built level by level, whose
-nodes hold all that they ever are. A balanced tree that is updated for each rank would do the same products; here each
-level is read and written once, in order, and forgotten. A *query* asks for a range of leaves at a rank. It is a product
-of two nodes per level at most, one at either end of the range, which are taken while the level is there.
+A sweep (:mod:`~cetdsl.kernels.aggregate.sweep`) brings events in and takes them out again at *ranks*. So the matrix of
+an event has *versions*, each valid from its rank up to the rank of the next; the first begins at rank 0. The versions
+of two neighbours in time are merged by rank into the versions of their product. The same is done with neighbouring
+products, and so on up to the root: a tree over time, built level by level, each of whose nodes holds all its versions.
+A balanced tree that is updated at each rank would compute the same products; here each level is read and written once,
+in order, and then dropped. A *query* asks for the product over a range of leaves at a rank. That is a product of at
+most two nodes per level, one at either end of the range, and they are multiplied in while the level exists.
 
-All accumulators are carried along, the number of ways first: a sum follows it as a derivative does,
-``(A, A') (B, B') = (A B, A B' + A' B)``.
+The number of ways is accumulator 0. The other accumulators are sums, which obey the product rule, like derivatives of
+it: ``(A, A') (B, B') = (A B, A B' + A' B)``.
 """
 
 from __future__ import annotations
@@ -50,13 +51,15 @@ class Level(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Ranges of leaves, with the products of what has been taken from their left and their right ends.
+    """Queries: the ranges that are left of them, and what has been multiplied in from both ends so far.
 
     Attributes
     ----------
     owner, left, right, rank : int32 arrays, shape (queries,)
-        The tree of each, the nodes of its range in this level, ``left:right``, counted within the tree, and its rank.
+        The tree of each query, the nodes ``left:right`` of this level that are left of its range, counted within the
+        tree, and its rank.
     row, column : arrays, shape (queries, accumulators, places)
+        The vector that the nodes at the left end have been multiplied with, and the one for those at the right end.
     """
 
     owner: Places
@@ -69,7 +72,7 @@ class Queries(NamedTuple):
 
 @jit
 def room_for_leaves(rules: Rules, events: Ints, mask: Ints, first: Places, last: Places, ranks: int) -> int:
-    """Returns how many versions :func:`build_leaves` makes at most, of the same arguments."""
+    """Returns how many versions :func:`build_leaves` makes at most when it is called with the same arguments."""
     variable, most = rules.variable, 0
     for n in range(len(events)):
         most += 1
@@ -95,7 +98,7 @@ def build_leaves(
     rank: Places,
     values: NDArray[Any],
 ) -> Ints:
-    """Makes the versions of what each event adds to the matrix of its instant, and returns ``start`` of their level.
+    """Makes the versions of each event's leaf, the matrix that it adds to its instant; returns their level's ``start``.
 
     Parameters
     ----------
@@ -106,13 +109,13 @@ def build_leaves(
     mask : int64 array, shape (n,)
         Bit v is set when the event may be bound to variable v.
     first, last : int32 arrays, shape (places, ranges, leaves)
-        The ranks from which, and before which, each event may enter each place: ranges without a rank in common, of
-        which some may be empty.
+        Ranges of ranks in which each event may enter each place: the first rank, and the one after the last. Ranges of
+        a place and an event are disjoint, and some may be empty.
     ranks : int
         The number of ranks.
     weights, counted : array, shape (accumulators, n), and int64 array, shape (accumulators,)
-        What each event adds to each accumulator, and the variables, as bits, whose events do; the first is that by
-        which it multiplies the number of ways.
+        What each event adds to each accumulator, and the variables, as bits, whose events add something. The weights of
+        accumulator 0 are factors of the number of ways.
     one
         The number 1.
     rank, values : int32 array, shape (versions,), and array, shape (versions, accumulators, entries)
@@ -141,7 +144,7 @@ def build_leaves(
                         continue
                     after = min(after, end)
                     for at in range(into_start[q], into_start[q + 1]):
-                        # Each transition is of one place, so its entry is written once.
+                        # Each transition leads to one place, so its entry is written once.
                         for k in range(accumulators):
                             if counted[k] >> variable[q] & 1:
                                 values[size, k, into[at]] = weights[k, i]
@@ -198,12 +201,12 @@ def merge_neighbours(
     prime: Any,
     reciprocal: float,
 ) -> tuple[Ints, Ints]:
-    """Makes the level above: two neighbours of a tree become one node; they are multiplied, or else added up.
+    """Makes the level above: each two neighbours of a tree become one node, their product or, else, their sum.
 
-    The versions are written to ``rank`` and ``values``, which have room for as many as the level has, and the first two
-    fields of the new level are returned: the nodes of each tree, and the versions of each node.
-    ``prime`` is the modulus of ``uint64`` arithmetic and ``reciprocal`` its inverse in doubles; other number systems
-    ignore both.
+    The versions are written to ``rank`` and ``values``, which have room for as many as the level has. Returns the first
+    two fields of the new level: the nodes of each tree, and the versions of each node. ``prime`` is the modulus of
+    ``uint64`` arithmetic and ``reciprocal`` its inverse in doubles; in the lattice ``prime`` is the operation, and the
+    other number systems ignore both.
     """
     below_owner, below, below_rank, below_values = level
     factor_start, left, right = rules.factor_start, rules.left, rules.right
@@ -244,9 +247,10 @@ def merge_neighbours(
 
 @jit
 def add_identity(values: NDArray[Any], own: Ints, undone: Ints, zero: Any, one: Any, prime: Any) -> None:
-    """Makes the sums of what the events of each instant add the matrices of the instants.
+    """Adds the identity to the sums of the events of each instant, which makes them the matrices of the instants.
 
-    Nothing stays in a place that is undone, at the instants and ranks where its entry of that meaning is not zero.
+    The diagonal entry of a place gets no 1 in those versions in which the place is undone: then the ways that have come
+    to it before the instant do not stay there.
     """
     for v in range(len(values)):
         for at in range(len(own)):
@@ -291,7 +295,7 @@ def _times(
 
 @inlined
 def _version(rank: Places, low: int, high: int, wanted: int) -> int:
-    """Returns the last version between two that begins at a rank or before."""
+    """Returns the last of the versions ``low:high`` that begins at the wanted rank or before."""
     while low + 1 < high:
         middle = (low + high) // 2
         if rank[middle] <= wanted:
@@ -303,7 +307,7 @@ def _version(rank: Places, low: int, high: int, wanted: int) -> int:
 
 @inlined
 def _following(rank: Places, cursor: Ints, node: int, end: int, wanted: int) -> int:
-    """Returns the last version of a node that begins at a rank or before, where the ranks that are wanted rise."""
+    """Returns the last version of a node that begins at the wanted rank or before; calls must come by rising ranks."""
     at = cursor[node]
     while at + 1 < end and rank[at + 1] <= wanted:
         at += 1
@@ -315,10 +319,10 @@ def _following(rank: Places, cursor: Ints, node: int, end: int, wanted: int) -> 
 def take_ends(
     queries: Queries, level: Level, by_rank: bool, rules: Rules, zero: Any, prime: Any, reciprocal: float
 ) -> None:
-    """Multiplies the ends of each query's range that the level above does not hold, and goes on to that level.
+    """Multiplies in the nodes at the ends of each query's range that the level above lacks, and moves up to that level.
 
-    If the queries of each tree come ``by_rank``, the versions of each node are met in their order, and none is looked
-    for: that would be one access to memory after another where nodes have many versions.
+    If the queries of each tree come ``by_rank``, the versions of each node are needed in order, so none is searched
+    for. Where nodes have many versions, a search would cost one cache miss after another.
     """
     owner, left, right, wanted = queries.owner, queries.left, queries.right, queries.rank
     rows, columns = queries.row, queries.column
@@ -331,7 +335,7 @@ def take_ends(
             continue
         base = owner_start[owner[n]]
         nodes = owner_start[owner[n] + 1] - base
-        # What reaches to the end of a tree leaves its last node to the level above, where there is one.
+        # A range that reaches the end of its tree leaves the last node to the level above, if there is one.
         to_end = right[n] == nodes and nodes > 1
         if left[n] & 1:
             node = base + left[n]
@@ -380,7 +384,7 @@ def add_products(
     prime: Any,
     reciprocal: float,
 ) -> None:
-    """Adds to each slice the trends of its queries: the walks before times those after the pivot, and its own weight.
+    """Adds the trends of each query to its slice: the walks before the pivot times those after it, and its own weight.
 
     Parameters
     ----------

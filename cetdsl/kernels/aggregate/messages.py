@@ -1,9 +1,11 @@
-"""Matches of an AND of single events whose predicates form a forest: sums passed along it, never a match listed.
+"""Counts the matches of an AND of single events whose predicates form a forest, without listing them.
 
-The number of ways to complete an event to a match is a product over the predicates of its variable: of the sums, over
-the events that may stand beside it, of the numbers of ways to complete those on their side. Each variable sends such
-sums, its *messages*, towards a root, as in the algorithm of Yannakakis for acyclic joins; the root's add up to the
-answer, and answers of parts that no predicate relates multiply. The pass takes as long as sorting
+The variables are the nodes of the forest, and the predicates between two variables are an edge, a *link*. An event of a
+variable has a *message*: the number of ways to complete it to a match of all variables on its side of a link. It is a
+product over the other links of the variable: each factor is the sum of the messages of those events at the far end that
+the predicates allow beside the event. So messages are computed from the leaves towards a root, as in the algorithm of
+Yannakakis for acyclic joins. The messages of the root's events add up to the number of matches of its tree, and the
+numbers of the trees multiply. Sorting the events of each link takes most of the time
 (:mod:`~cetdsl.kernels.aggregate.links`).
 """
 
@@ -29,7 +31,7 @@ from cetdsl.kernels.numbers.scaled import to_scaled
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
-#: Slices are evaluated together up to so many events in all; overlapping ones hold an event many times.
+#: Slices are evaluated together up to so many events; an event counts once for each slice that holds it.
 _TOGETHER = 2**21
 
 
@@ -69,13 +71,13 @@ class MessageEvaluator:
         return in_lots(slices, bounds, together, _TOGETHER)
 
     def neighbours(self, variable: int) -> Iterator[tuple[int, tuple[int, int]]]:
-        """The variables that predicates relate to one, each with the link to it."""
+        """Yields the variables at the other ends of a variable's links, each with the link."""
         for link in self.links:
             if variable in link:
                 yield link[link[0] == variable], link
 
     def roots(self) -> list[int]:
-        """Returns one variable of each part of the forest."""
+        """Returns one variable of each tree of the forest."""
         found: list[int] = []
         reached: set[int] = set()
         for root in self.variables:
@@ -104,7 +106,7 @@ class Job(Protocol):
 
 
 def values_of(spec: KernelSpec, job: Job, columns: list[ValueColumn], events: int) -> Values:
-    """Evaluates all accumulators over the slices of a job, out of a chunk of ``events`` events."""
+    """Evaluates all accumulators over the slices of a job; their chunk has ``events`` events."""
     ways = np.zeros(job.slices)
     for members in job.members.values():
         ways += np.log2(np.maximum(np.bincount(members.slice, minlength=job.slices), 1))
@@ -115,7 +117,7 @@ def values_of(spec: KernelSpec, job: Job, columns: list[ValueColumn], events: in
 
 
 def own_messages(event: Ints, variable: int, accumulators: Accumulators, system: System) -> NDArray[Any]:
-    """Returns what some events of a variable are alone: shape (events, accumulators)."""
+    """Returns the accumulators of events of a variable before any message has come: shape (events, accumulators)."""
     weights = accumulators.weights
     message = np.full((len(event), len(weights)), system.zero)
     message[:, 0] = system.one
@@ -155,9 +157,10 @@ class _Job:
         return out[rows]
 
     def _towards(self, variable: int, parent: int, own: Any, system: System, clip: bool = False) -> NDArray[Any]:
-        """Returns the messages of a variable's events to the parent, -1: all of its neighbours have sent theirs.
+        """Returns the messages of a variable's events to its ``parent``, made of those of its other neighbours.
 
-        Those that are to be clipped only say whether there is any way.
+        With the parent -1, the messages of all neighbours go into them. With ``clip``, the messages received are
+        clipped to 1, so that they only say whether there is any way.
         """
         message: NDArray[Any] = own(variable)
         for other, ends in self.evaluator.neighbours(variable):
@@ -199,5 +202,5 @@ class _Job:
             return np.ones((len(self.members[variable].event), 1))
 
         ways = self._towards(variable, -1, own, system_of(np.float64, np.float64(0)), clip=True)
-        # Where there is a match at all, the parts that no predicate relates to the variable have one too.
+        # Where a slice has a match, the other trees of the forest have one in it too.
         return (ways[:, 0] > 0) & found[self.members[variable].slice]

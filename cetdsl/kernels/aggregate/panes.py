@@ -1,9 +1,10 @@
 """Windows as products of panes: each pane's matrix is computed once, and windows are products of these.
 
-What an event does to the number of trends is linear where no two events are compared with each other, so a pane is one
-small matrix (:mod:`~cetdsl.kernels.aggregate.matrices`) of its events (:mod:`~cetdsl.kernels.aggregate.leaves`), and a
-window is a product of panes (:mod:`~cetdsl.kernels.aggregate.cover`). Both happen in one place for the events of a
-chunk, or in two stages with an exchange of the panes' matrices in between.
+If no predicate compares two events, the effect of an event on the numbers of trends is a linear map, and so is that of
+a pane: one small matrix (:mod:`~cetdsl.kernels.aggregate.matrices`), which is a product over the pane's instants
+(:mod:`~cetdsl.kernels.aggregate.leaves`). The effect of a window is the product of its panes' matrices
+(:mod:`~cetdsl.kernels.aggregate.cover`). One stage can compute both for the events of a chunk; or a first stage
+computes the panes' matrices, Spark shuffles these, and a second stage multiplies them.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ from cetdsl.kernels.wire.values import ValueColumn
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
 _CHUNK_NUMBERS = 2**20
-#: A whole number of a window counts for so many: it may have as many bits as the window has events.
+#: A whole number counts for so many entries, because it may have as many bits as the window has events.
 _WHOLE_COUNTS = 64
-#: Windows whose answers are made at a time: as text, a whole number takes several times what it takes itself.
+#: Windows whose answers are made at a time: a whole number takes several times as much memory as text.
 _ANSWER_ROWS = 1_024
-#: Slices of so many events take as long by passes as by products.
+#: Slices of so many events take as long to propagate as to multiply.
 _FEW = 200
 
 
@@ -120,7 +121,10 @@ class PanesEvaluator:
         return found
 
     def _parts(self, cut: _Cut, slices: Slices) -> Iterator[tuple[slice, tuple[Ints, Ints, Ints]]]:
-        """Yields windows whose panes fit into memory, one window at least: their first and last panes and begins."""
+        """Yields ranges of windows whose panes fit into memory, one window at least.
+
+        Each range comes with the first pane, the last pane and the begin of its windows.
+        """
         first = np.searchsorted(cut.start, slices.low, side="right") - 1
         last = np.searchsorted(cut.start, slices.high, side="left") - 1
         begin = begins_of(slices) // self.spec.query.windowing.slide * self.panes.slide
@@ -169,7 +173,7 @@ def fresh(events: Events) -> Bools:
 
 
 def begins_of(slices: Slices) -> Ints:
-    """Returns when the first window of each slice begins; any window that shares the slice cuts it equally well."""
+    """Returns when the first window of each slice begins; the slice's other windows hold the same events."""
     return slices.start[np.unique(slices.slice, return_index=True)[1]]
 
 
@@ -179,7 +183,7 @@ def chunk_of_events(spec: KernelSpec, transitions: Transitions) -> int:
 
 
 def chunk_of_panes(spec: KernelSpec, transitions: Transitions) -> int:
-    """Returns the panes of a chunk: those of several windows, because what two chunks share is multiplied twice."""
+    """Returns how many panes a chunk has: those of several windows, as panes of two chunks are multiplied in both."""
     rows = chunk_of_events(spec, transitions)
     if any(part.whole for part in parts_of(spec)):
         rows //= _WHOLE_COUNTS
@@ -187,12 +191,12 @@ def chunk_of_panes(spec: KernelSpec, transitions: Transitions) -> int:
 
 
 def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Columns:
-    """Yields one row per key and pane, which is the time bucket of the events: the first stage.
+    """The first stage: yields one row per key and pane; the pane is the time bucket of the events.
 
-    The columns are the share if events come with one, the keys, the pane and the matrix: for accumulators of whole
-    numbers a column of doubles and one of text, for others one of scaled doubles. See
-    :func:`~cetdsl.ir.layout.of_panes`. A kernel's call gets as many events as their matrices allow, unless
-    ``chunk_events`` says how many.
+    The columns are the share (:mod:`cetdsl.ir.shares`) if events come with one, the keys, the pane and the matrix: for
+    accumulators of whole numbers a column of doubles and one of text, for others one of scaled doubles. See
+    :func:`~cetdsl.ir.layout.of_panes`. ``chunk_events`` is the number of events of a chunk; by default as many as the
+    memory for their matrices allows.
     """
     transitions = lay_out_transitions(spec.query.machine)
     place = [name for name in spec.layout.partition if name != BUCKET]
@@ -212,7 +216,10 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
 
 
 def packed_pane_stream(plan: PaneSpec, batches: Iterator[pa.RecordBatch]) -> Columns:
-    """Yields what :func:`pane_stream` does in parcels, so that a stream keeps many matrices in one value."""
+    """Yields the rows of :func:`pane_stream` packed into parcels (:mod:`~cetdsl.kernels.wire.parcels`).
+
+    So a stream keeps many matrices in one value.
+    """
     names = of_panes(plan.kernel.layout, sum(1 + part.whole for part in parts_of(plan.kernel))).columns
     panes = pane_stream(plan.kernel, batches)
     rows = (pa.RecordBatch.from_arrays(columns, names=[SHARE, *names]) for columns in panes)
@@ -220,24 +227,24 @@ def packed_pane_stream(plan: PaneSpec, batches: Iterator[pa.RecordBatch]) -> Col
 
 
 def in_place_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
-    """Answers a query over a sorted stream, whose panes are multiplied where their events are: in one stage.
+    """Answers a query over a sorted stream in one stage: panes are multiplied in the tasks that read their events.
 
-    Sums over slices of few events, whose numbers are short, are propagated.
+    Slices of few events, whose counts are short numbers, are propagated if the query keeps no extremes.
     """
     multiplying = PanesEvaluator(spec)
     propagating = None if extreme_accumulators(spec) else Evaluator(spec)
 
     def choose(slices: Slices) -> PanesEvaluator | Evaluator:
-        # A pass adds up some bits of a number, which has as many as its slice has events.
+        # Counts have as many bits as the slice has events, and a propagating pass computes only some bits of a count.
         return multiplying if propagating is None or are_large(slices, _FEW) else propagating
 
     return answers(spec, choose, batches, chunk_events)
 
 
 def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0) -> Columns:
-    """Yields the answer of each window from the rows of the panes, sorted by key and pane: the second stage.
+    """The second stage: yields the answer of each window from the rows of its panes, sorted by key and pane.
 
-    On a stream they are sorted by key, window and pane, and a pane comes once for each window that holds it. The
+    On a stream the rows are sorted by key, window and pane, and a pane comes once for each window that holds it. The
     columns are those of :func:`~cetdsl.kernels.aggregate.stream.aggregate_stream`.
     """
     transitions = lay_out_transitions(spec.query.machine)
@@ -266,7 +273,7 @@ def answered(table: AccumulatorTable, slices: Slices) -> Iterator[Ints]:
 
 
 def answers_of(spec: KernelSpec, chunk: Chunk, table: AccumulatorTable, windows: Ints) -> list[pa.Array]:
-    """Returns the answers of some windows of a chunk of panes, which are counted in these."""
+    """Returns the answers of some windows of a chunk of panes; the chunk's times are numbers of panes."""
     slices = chunk.slices
     groups = group_columns(spec, chunk, slices.segment[windows])
     start = slices.start[windows] // count_in_panes(spec.query.windowing).slide * spec.query.windowing.slide

@@ -1,4 +1,4 @@
-"""The ranks of a sweep: values in their order, and the places of others among them."""
+"""The ranks of a sweep (:mod:`~cetdsl.kernels.aggregate.sweep`): numbers of the distinct values of pivots, in order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cetdsl.kernels.vocabulary import Ints, Places
 
 @jit
 def number_distinct(codes: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Returns the distinct values of some events, which come in order of their codes, and the number of each event's.
+    """Returns the distinct codes of some events, and for each event the number of its code.
 
-    What is returned for other events means nothing.
+    ``order`` are these events, sorted by their codes. The numbers returned for other events are meaningless.
     """
     values, number = np.empty(len(order), dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
     size = 0
@@ -26,9 +26,9 @@ def number_distinct(codes: Ints, order: Ints) -> tuple[Ints, Ints]:
 
 @jit
 def places_among(values: Ints, wanted: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Returns how many of some rising values are smaller than each that is wanted, and how many are no larger.
+    """Returns how many of the rising ``values`` are less than each wanted one, and how many are no greater.
 
-    ``order`` is that of what is wanted, so that one walk along both finds all.
+    ``order`` sorts the wanted ones, so that one walk along both finds all. No two ``values`` are equal.
     """
     low, high = np.empty(len(wanted), dtype=np.int64), np.empty(len(wanted), dtype=np.int64)
     at = 0

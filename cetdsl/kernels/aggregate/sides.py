@@ -1,15 +1,20 @@
-"""Counts of a sweep on either side of its pivot: places, their conditions, and the products of their matrices.
+"""The two sides of a sweep's pivot: the matrices that count the walks after it, and those before it.
 
-The events of a trend after its pivot are a walk along the machine that begins in a state of the pivot variable, and so
-are those before it, read backwards. A *side* is one of these two. Its *places* are the states that such a walk may be
-in: first those of the pivot, which no event enters, then the others, each with what it demands of an event by the
-pivot's value. A state that follows the pivot directly may demand more than elsewhere, and is then two places.
+The *pivot* of a trend is the event that the predicates compare others with (:mod:`~cetdsl.kernels.aggregate.sweep`).
+The events of a trend after its pivot are a walk along the machine that begins in a state of the pivot variable. So are
+the events before it, read backwards in time along reversed transitions. A *side* is either of the two.
 
-A NOT of single events, which forbids a gap, is a place too: a state from which a transition with such a guard leads on,
-or where a walk may end with one, has another place beside it whose ways are all *undone* by an event of the NOT.
+The *places* of a side are the states that such a walk may be in. The first places are the states of the pivot variable,
+with which walks begin and which no event enters. Each other place is a state together with its *demands*: how the value
+of an event that enters it must compare with the pivot's. A state that is entered directly from the pivot may demand
+more than when it is entered from elsewhere; it then has two places.
 
-Let entry ``(r, q)`` of the matrix of some instants be the number of ways to go on from place ``r`` to place ``q`` over
-their events. Only some entries are ever other than those of the identity; these have numbers of their own.
+A NOT of single events forbids these events in the gap between two neighbours, or between the last event of a walk and
+the end of the slice. A state may be left by transitions with such guards and without. It then has a place for each set
+of guards, and an event of the NOT *undoes* the ways that have come to a place with this guard: their number becomes 0.
+
+Entry ``(r, q)`` of the matrix of some instants is the number of ways to go from place ``r`` to place ``q`` over their
+events. Only those entries are stored that may differ from the identity; they are numbered consecutively.
 """
 
 from __future__ import annotations
@@ -25,29 +30,33 @@ from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.pattern.expressions import MIRRORED
 
-#: What an event must meet: the number of an operator, the event's column, and the pivot's column that it is compared
-#: with.
+#: A comparison of an event with the pivot: the number of the operator, the event's column and the pivot's column.
 Demand = tuple[int, int, int]
 #: Stands for an entry that is always 1.
 ONE = -1
 
 
 class Rules(NamedTuple):
-    """Rules for multiplying matrices and vectors, and for adding an event to a matrix; entries by their numbers.
+    """How matrices are multiplied with each other and with vectors, and how an event is added to a matrix.
+
+    Entries are given by their numbers. The *readers* of events are the places, and behind them the undoing variables of
+    NOTs.
 
     Attributes
     ----------
     variable : int64 array, shape (readers,)
-        What each place reads; -1 for those of the pivot. Behind the places come the variables whose events undo ways.
+        The variable whose events each reader reads; -1 for the places of the pivot.
     into_start, into : int64 arrays
-        The entries ``(r, q)`` of the transitions that lead to each place ``q``; those that say that a place is undone.
+        The entries that an event adds to when a reader reads it. For a place ``q`` they are the ``(r, q)`` of the
+        transitions from ``r`` to ``q``; for an undoing variable, those extra entries that mark a place as undone.
     factor_start, left, right : int64 arrays
-        The entry ``e`` of a product is the sum of ``left[t]`` of the one times ``right[t]`` of the other over
-        ``factor_start[e] <= t < factor_start[e + 1]``; ``ONE`` stands for 1.
+        Entry ``e`` of a product ``A B`` is the sum of ``A[left[t]] * B[right[t]]`` over
+        ``factor_start[e] <= t < factor_start[e + 1]``, where the number ``ONE`` stands for an entry that is always 1.
     row, column, entry : int64 arrays, shape (terms,)
-        The terms of a product with a vector: entries that are not always 0, the diagonal included.
+        The terms of a product with a vector: row, column and number of each entry that is not always 0, the diagonal
+        included.
     own, undone : int64 arrays
-        The entries on the diagonal that have numbers, and for each the one that says that its place is undone, or -1.
+        The entries on the diagonal that are stored, and for each the entry that marks its place as undone, or -1.
     """
 
     variable: Ints
@@ -64,9 +73,10 @@ class Rules(NamedTuple):
 
 
 class Side(NamedTuple):
-    """What stands on one side of the pivot. A walk that leaves the pivot in state ``s`` begins in ``places[s]``.
+    """One side of the pivot.
 
-    ``demands`` are those of all readers.
+    A walk whose pivot is bound in state ``s`` begins in the places ``places[s]``, and may end in the ``final`` ones.
+    ``demands`` has an entry for each reader of the ``rules``.
     """
 
     places: dict[int, tuple[int, ...]]
@@ -86,7 +96,8 @@ def demands_of(pairs: Iterable[Pair], pivot: int, variable: int) -> tuple[Demand
     return tuple((OPERATORS[one.op], one.left, one.right) for one in about if one and one.left_variable == variable)
 
 
-#: A state, what entering it demands beside the pairwise predicates, and the NOTs without a match since.
+#: A place: its state, what entering it demands besides the pairwise predicates, and the guards of the transition (or of
+#: the end) by which walks leave it, which no event since may have undone.
 _Place = tuple[int, tuple[Demand, ...], tuple[int, ...]]
 
 
@@ -115,7 +126,7 @@ def side_of(
     begins = [state for state, variable in enumerate(machine.variables) if variable == pivot]
 
     def guards_at(state: int) -> list[tuple[int, ...]]:
-        """The guards with which walks may go on from a state, or end there."""
+        """Returns the different sets of guards with which walks may go on from a state, or end there."""
         found = [guards for _, _, guards in steps.get(state, [])]
         return list(dict.fromkeys([*found, *([ends[state]] if state in ends else [])]))
 
@@ -156,7 +167,7 @@ def _rules(variables: list[int], transitions: list[tuple[int, int]], undoing: li
         reach[source, target] = True
     for middle in range(size):
         reach |= reach[:, middle, None] & reach[None, middle, :]
-    # To stay in a place that may be undone is no matter of course.
+    # The ways that stay in a place may be undone, so its diagonal entry is not always 1 and must be stored.
     fragile = sorted({place for _, places in undoing for place in places})
     reach[fragile, fragile] = True
     kept = list(zip(*(axis.tolist() for axis in np.nonzero(reach)), strict=True))

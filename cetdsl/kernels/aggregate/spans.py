@@ -1,14 +1,18 @@
-"""Matches within a span of an AND of single events, counted about the first event of each.
+"""Counts the matches of an AND of single events that lie within a span, by the first event of each match.
 
-Where an event leaves the others no more to agree on, each of them is one of those that the predicates with this event
-allow. So the matches that begin with it are a product of sums: for each other variable, over its events up to a span
-later that have the values asked for. The matches of one instant are told apart by the first variable that has an event
-there: the events of variables before it come later.
+The predicates are such that one event decides alone beside which events of every other variable it may stand: given
+that event, the other events of a match need not be compared with each other. So the number of matches that begin with
+an event is a product with one factor for each other variable: the number of its events, up to a span later, that the
+predicates with the first event allow. A match whose first instant has events of several variables is counted once, by
+the first of these variables in their order: the events of a variable before that one must be later than the first
+event, and those of a variable behind it may be simultaneous.
 
-Time is cut into areas as long as a span. The events up to a span after one are the rest of its own area and the begin
-of the next one. Each area is a range of a tree over the events in the order of area and values, so two walks, which
-let in events against time and along it, find all sums. That takes ``n log n`` steps, and nothing is ever subtracted,
-so that sums of doubles lose nothing to cancellation.
+Time is cut into *areas* as long as a span. So the events up to a span after a first event lie in the rest of its own
+area and in the beginning of the next one. A tree of sums has the events of the other variable as leaves, sorted by area
+and value, so that the values that a predicate allows in one area are a range of leaves. One walk against time adds
+events to the tree and asks for the sums in the first events' own areas; another walk, along time, asks for those in the
+next areas. Together they take ``n log n`` steps. Nothing is ever subtracted, so sums of doubles lose nothing to
+cancellation.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ class SpanEvaluator:
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
         self.variables = sorted(set(spec.query.machine.variables))
-        #: The predicates between two variables, each with the one that is asked about on the left.
+        #: The predicates between two variables, in both directions: each is turned so that its left side is the first
+        #: variable of the key.
         self.links: dict[tuple[int, int], list[Pair]] = {}
         for pair in spec.query.pairs:
             for one in (pair, pair.turned):
@@ -51,14 +56,17 @@ class SpanEvaluator:
 
 
 class _Asked(NamedTuple):
-    """The ranges of events that each first event asks for, among those of another variable, sorted by area and value.
+    """The events of another variable that may stand beside each first event, as ranges of places.
+
+    A *place* is the position of an event of the other variable when these are sorted by area and value.
 
     Attributes
     ----------
     low, high : int64 arrays, shape (2, 2 * first events)
-        Two ranges of each in its own area, then two of each in the next area. They may be empty.
+        For each first event two ranges of places in its own area; then, for each first event again, two ranges in the
+        next area. A range may be empty.
     place : int64 array, shape (members,)
-        The place of each event of the other variable; -1 where it has none, as it lacks a value.
+        The place of each event of the other variable; -1 if it has none, because a value that is compared is NULL.
     """
 
     low: Ints
@@ -67,7 +75,10 @@ class _Asked(NamedTuple):
 
 
 class _Job:
-    """One evaluation: the members of each variable, and which of them each first event may stand beside."""
+    """One evaluation of some slices: the events of each variable, and beside which of them each first event may stand.
+
+    All passes over the slices, one per number system, share these.
+    """
 
     def __init__(self, evaluator: SpanEvaluator, events: Events, slices: Slices, bounds: tuple[Ints, Ints]) -> None:
         self.evaluator, self.time, self.slices = evaluator, events.time, len(slices.low)
@@ -81,7 +92,7 @@ class _Job:
         self.firsts: dict[int, Ints] = {}
         self.asked: dict[tuple[int, int], _Asked] = {}
         for variable, (slice_, event) in self.members.items():
-            # Matches that begin elsewhere are counted with another chunk or time bucket.
+            # Matches that begin outside the bounds are counted with another chunk or time bucket.
             begins = (bounds[0][slice_] <= events.time[event]) & (events.time[event] < bounds[1][slice_])
             self.firsts[variable] = np.flatnonzero(begins)
             first, own = event[self.firsts[variable]], area[variable][self.firsts[variable]]
@@ -103,7 +114,7 @@ class _Job:
         return self._total(own, system)[rows]
 
     def _total(self, own: dict[int, NDArray[Any]], system: System) -> NDArray[Any]:
-        """Adds up the matches of each slice, given what the events of each variable are alone."""
+        """Adds up the matches of each slice; ``own`` has the accumulators of each event of a variable by itself."""
         total = np.full((self.slices, next(iter(own.values())).shape[1]), system.zero)
         for variable, firsts in self.firsts.items():
             members = self.members[variable]
@@ -142,9 +153,9 @@ class _Job:
 
 @jit
 def _areas(time: Ints, low: Ints, high: Ints, span: int) -> Ints:
-    """Returns the areas of the events of each slice, one slice after the other; slices may have events in common.
+    """Numbers the area of each event of each slice, one slice after the other; slices may have events in common.
 
-    The next area, if it has events, has the next number.
+    Two areas have consecutive numbers if and only if the one follows the other directly, in the same slice.
     """
     area = np.zeros((high - low).sum(), dtype=np.int64)
     number = count = 0
@@ -160,7 +171,7 @@ def _areas(time: Ints, low: Ints, high: Ints, span: int) -> Ints:
 
 @jit
 def _ranges(link: Link, walks: Walks, members: int) -> tuple[Ints, Ints, Ints]:
-    """Returns the ranges of a link's second side, of ``members`` members, as fields of :class:`_Asked`."""
+    """Returns the fields of :class:`_Asked`: ranges among the ``members`` events of the link's second side."""
     low, high = np.zeros((2, link.first), dtype=np.int64), np.zeros((2, link.first), dtype=np.int64)
     place = np.full(members, -1)
     runs = len(link.run) - 1
@@ -202,7 +213,7 @@ def _let_in(tree: NDArray[Any], place: int, sent: NDArray[Any], prime: Any) -> N
 
 @inlined
 def _collect(tree: NDArray[Any], low: int, high: int, received: NDArray[Any], prime: Any) -> None:
-    """Adds the sum over a range of places."""
+    """Adds the sum over a range of a tree's places to ``received``."""
     low, high = low + len(tree) // 2, high + len(tree) // 2
     while low < high:
         if low % 2:
@@ -229,19 +240,22 @@ def receive(
     zero: Any,
     prime: Any,
 ) -> None:
-    """Adds to what each first event receives what the events of another variable send that may stand beside it.
+    """Sums up, for each first event, the accumulators of the other variable's events that may stand beside it.
 
     Parameters
     ----------
     firsts, beside : Members
         The first events, and the events of the other variable, in order of time.
     asked : _Asked
-        Which of them may stand beside which.
+        Beside which of the latter each of the former may stand.
     time, span
-        Of all events, and how much later an event may be.
+        The time of each event of the chunk, and how much later than the first event another one may be.
     later : bool
-        Whether an event must be later than the first one, and not at its time.
-    sent, received : arrays, shape (members, accumulators)
+        Whether the other event must be later than the first one; else it may be simultaneous.
+    sent : array, shape (events of the other variable, accumulators)
+        The accumulators of the other variable's events.
+    received : array, shape (first events, accumulators)
+        The sums are added to it.
     zero, prime
         The number 0, and the modulus of ``uint64`` arithmetic, or the operation of the lattice.
     """

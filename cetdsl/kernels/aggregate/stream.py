@@ -32,19 +32,19 @@ class SliceEvaluator(Protocol):
         """Computes all accumulators over all slices; ``bounds`` limit how far spans look back and ahead."""
 
 
-#: Slices of so many events take as long by a pass for each event of the pivot as by a sweep.
+#: For slices of so many events, one pass per event of the pivot takes as long as a sweep.
 FEW = 50
 
 
 class RowsOfChunks:
-    """The rows of a query's answer, chunk after chunk; with spans the last key's rows wait until the key has ended."""
+    """Makes the rows of a query's answer, chunk after chunk; with spans a key's rows wait until the key has ended."""
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
         self.waiting: Rows | None = None
 
     def found(self, chunk: Chunk, slices: Slices, values: Values) -> Iterator[Rows]:
-        """The rows of a chunk's windows that hold a trend, or of all that hold an event."""
+        """Yields the rows of a chunk's windows that hold a trend, or an event if the answer is to have zeros."""
         zeros = self.spec.answer.zeros
         found = np.arange(len(slices.slice)) if zeros else np.nonzero(values.found[slices.slice])[0]
         segment = slices.segment[found]
@@ -56,7 +56,7 @@ class RowsOfChunks:
             yield rows
 
     def last(self) -> Iterator[Rows]:
-        """Returns the rows of the last key, if they had to wait for the end of the stream."""
+        """Yields the rows of the last key, if they had to wait for the end of the stream."""
         if self.waiting is not None:
             yield self.waiting
 
@@ -96,12 +96,12 @@ def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_
 
 def sweep_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Answers like :func:`aggregate_stream`, by sweeping the events of the query's pivot where slices are large."""
-    # A pass cannot tell which events a NOT compares with.
+    # A pass cannot evaluate a NOT whose predicates speak of other events of the trend.
     looking = any(negation.looks_at_trend for negation in spec.query.negations)
     sweeping, passing = SweepEvaluator(spec), None if looking else Evaluator(spec)
 
     def choose(slices: Slices) -> Evaluator | SweepEvaluator:
-        # A pass for each event takes time with the square of a slice's size.
+        # One pass per event of the pivot takes time with the square of a slice's size.
         return sweeping if passing is None or are_large(slices, FEW) else passing
 
     return answers(spec, choose, batches, chunk_events)

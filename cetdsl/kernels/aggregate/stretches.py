@@ -1,9 +1,9 @@
-"""Windows as products of stretches: matrices that tasks make of what they read, before anything is shuffled.
+"""Windows as products of stretches: matrices that tasks compute of the events that they read, before any shuffle.
 
-A *stretch* is what one task reads of a key, and of a pane, one event after the other in time. Its matrix
-(:mod:`~cetdsl.kernels.aggregate.matrices`) stands for its events wherever no other event of the key lies between them.
-No task can know that of its own stretches. So each tells the times of its first and last event, and the task that puts
-those of a key together finds out: it answers the key, or says that its stretches overlap.
+A *stretch* is a sequence of events of one key and one pane that one task reads in order of time. Its matrix
+(:mod:`~cetdsl.kernels.aggregate.matrices`) can replace its events if no other event of the key lies between them. The
+task that reads them cannot know that. So it adds the times of the first and the last event to each matrix, and the task
+that gets all stretches of a key compares them: it answers the key, or reports that its stretches overlap.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from cetdsl.kernels.wire.order import in_order, order_of
 def stretch_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Columns:
     """Yields a row per key, pane and stretch of a task's events.
 
-    The columns are those of :func:`~cetdsl.ir.layout.of_stretches`. A stretch ends where its part of a file, its pane,
-    the events that are sorted together, or a call of the kernel do, which gets as many events as their matrices allow
-    unless ``chunk_events`` says how many; so no stretch is too long for a worker. Simultaneous events that are read one
-    after the other are never in two of them.
+    The columns are those of :func:`~cetdsl.ir.layout.of_stretches`. A stretch ends with its part of a file, with its
+    pane, with the events that are sorted together, or with a chunk, so none is too long for a worker. ``chunk_events``
+    is the number of events of a chunk; by default as many as the memory for their matrices allows. Simultaneous events
+    that are read one after the other are never in two stretches.
     """
     transitions = lay_out_transitions(spec.query.machine)
     keys = len(spec.layout.all_of(KEY))
@@ -72,7 +72,7 @@ def stretch_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_ev
             columns = chunk.key_columns(range(keys), np.arange(len(begin)))
             yield [*columns, panes, from_numpy(events.time[begin]), from_numpy(events.time[last]), *matrices]
 
-    # A span of no length keeps the last instant of a chunk, which may go on, for the next one.
+    # A span of length 0 keeps the last instant of a chunk for the next chunk, because more events of it may come.
     layout, at_once = spec.layout, chunk_events or chunk_of_events(spec, transitions)
     if layout.sort_memory:
         columns = tuple(name for name in layout.columns if name != SHARE)
@@ -84,7 +84,7 @@ def stretch_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_ev
 
 
 def _timed(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches; raises for rows without a time, which other tasks may have, too."""
+    """Yields the batches; raises for rows without a time, and says that other tasks may have more of them."""
     for batch in batches:
         NullTime.refuse_rows(batch.column(layout.position(TIME)).null_count, layout.time, or_more=True)
         yield batch
@@ -93,9 +93,10 @@ def _timed(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 def _sorted_parts(
     layout: RowLayout, of_file: RowLayout, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yields a task's events, sorted, in parts: of one file, by a column that ``layout`` alone has.
+    """Yields a task's events in parts, each sorted by itself; ``of_file`` is ``layout`` without the column of the file.
 
-    A part has as many bytes as may be held, about, and needs no other, so that none is written to disk.
+    A part has about as many bytes as may be held, and events of one file only. Parts are not merged, so none is written
+    to disk.
     """
     order = attrs.evolve(order_of(of_file, buckets_rise=True), memory=UNLIMITED)
     for part in _parts(layout, of_file, batches):
@@ -105,7 +106,7 @@ def _sorted_parts(
 def _parts(
     layout: RowLayout, of_file: RowLayout, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yields the parts; if events come in order of time, those of one instant are in one part."""
+    """Yields the unsorted parts; if the events come in order of time, simultaneous ones are in one part."""
     for _, pieces in groupby(_by_file(layout, batches), itemgetter(0)):
         waiting, held, most = list[pa.RecordBatch](), 0, layout.sort_memory
         for _, batch in pieces:
@@ -121,7 +122,7 @@ def _parts(
 
 
 def _by_file(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yields batches with the number of the part of a file that they are read from, which is their column no longer."""
+    """Yields batches without the column that numbers the part of a file they are read from, each with this number."""
     for batch in batches:
         if not layout.has(SHARE):
             yield 0, batch
@@ -137,7 +138,7 @@ def _by_file(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[t
 def _without_last_instant(
     layout: RowLayout, batches: list[pa.RecordBatch]
 ) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
-    """Returns the rows without the last ones that have one time, and these."""
+    """Separates the last rows that have one time from the rows before them; returns the latter first."""
     last = None
     for number in reversed(range(len(batches))):
         batch = batches[number]
@@ -153,29 +154,29 @@ def _without_last_instant(
 
 
 def _given_away(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields batches, and holds none of those that have been."""
+    """Yields the batches of a list, and drops its reference to each."""
     batches.reverse()
     while batches:
         yield batches.pop()
 
 
 class _Panes(NamedTuple):
-    """The panes of a chunk, each of one stretch or several."""
+    """The panes of a chunk of stretches; a pane has one stretch or several."""
 
     #: The pane of each stretch, rising.
     owner: Ints
     #: The first stretch of each pane.
     start: Ints
-    #: Whether a stretch begins before one of its pane has ended, or with its end.
+    #: Whether a stretch begins no later than the stretch of its pane before it ends.
     overlaps: Bools
 
 
 def stretched_window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0) -> Columns:
     """Yields the answer of each key and window from the rows of its stretches, sorted by key, pane and first event.
 
-    The columns are: whether stretches of the key overlap, the keys, and those of
-    :func:`~cetdsl.kernels.aggregate.stream.aggregate_stream`, NULL where they do. Windows of such a key may be answered
-    besides, and are to be left out.
+    The columns are a flag, the keys, and those of :func:`~cetdsl.kernels.aggregate.stream.aggregate_stream`. A row with
+    a true flag says that stretches of the key overlap, and its answer is NULL; the reader must ignore all other rows of
+    this key, which there may be.
     """
     transitions = lay_out_transitions(spec.query.machine)
     windowing = count_in_panes(spec.query.windowing)
@@ -201,7 +202,7 @@ def stretched_window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch],
 
 
 def _panes_of(chunk: Chunk) -> _Panes:
-    """Returns the panes of a chunk of stretches, which come in the order of their first events."""
+    """Groups the stretches of a chunk by panes; those of a pane come in the order of their first events."""
     opens = fresh(chunk.events) | changes(chunk.events.time)
     begin, end = (integers(chunk.column(name)) for name in (FIRST, LAST))
     overlaps = ~opens
@@ -210,7 +211,7 @@ def _panes_of(chunk: Chunk) -> _Panes:
 
 
 def _segments_of(chunk: Chunk, stretches: Bools) -> Ints:
-    """Returns the keys, as segments of the chunk, that have one of some stretches."""
+    """Returns the segments of the chunk, each a key, that have any of the marked stretches."""
     at = np.flatnonzero(stretches)
     return np.unique(np.searchsorted(chunk.events.segment_start, at, side="right") - 1)
 
@@ -222,10 +223,10 @@ def _multiplied(spec: KernelSpec, transitions: Transitions, chunk: Chunk, owner:
 
 
 def _products(part: Part, matrices: Matrices, owner: Ints) -> Matrices:
-    """Multiplies the matrices of each pane: whole numbers in doubles, if these hold all products, else exactly."""
+    """Multiplies the matrices of each pane: whole numbers in doubles if no product is too large, else exactly."""
     if not part.whole or matrices.dtype == object:
         return multiply_neighbours(matrices, owner)
-    # Every matrix counts each way to stay where one is, so that no product on the way is larger than the last one.
+    # The diagonals of all matrices have ones, so no intermediate product has a larger entry than the last product.
     with np.errstate(over="ignore", invalid="ignore"):
         bound = multiply_neighbours(np.abs(matrices), owner)
     if (bound <= EXACT_DOUBLE).all():

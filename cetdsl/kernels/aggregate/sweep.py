@@ -1,10 +1,12 @@
-"""Aggregates trends whose predicates compare with one event, the pivot: one sweep for all pivots, by their values.
+"""Aggregates trends whose predicates compare all events with one of them, the pivot: one sweep for all pivots.
 
-For a pivot event ``e`` the events that may stand beside it are those whose values are, say, larger. In the order of the
-pivots' values these sets only shrink or grow, or an event is in them for one value alone. So each event is let in and
-taken out at most once, and what lies before and after each pivot is a product over a range of time of matrices of the
-events that are in at its rank (:mod:`~cetdsl.kernels.aggregate.merge_tree`): ``n log n`` in all, where a pass per pivot
-takes time with the square.
+The events that may stand beside a pivot are those whose values are, say, greater than the pivot's. The sweep takes the
+pivots in the order of their values, by *rank*. Then an event comes in at one rank and goes out at another, at most once
+for each range of values that its predicates allow; in between it may stand beside the pivots. The trends through a
+pivot are the walks before it times the walks after it (:mod:`~cetdsl.kernels.aggregate.sides`). Either number is a
+product, over a range of time, of the matrices of the events that are in at the pivot's rank
+(:mod:`~cetdsl.kernels.aggregate.merge_tree`). This takes ``n log n`` steps in all, where one pass over the events per
+pivot takes a number of steps that grows with the square of ``n``.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class SweepEvaluator:
         described = query.machine, query.pairs, pivot, query.negations
         self.sides = [side_of(*described, backwards=backwards) for backwards in (True, False)]
         columns = {column for side in self.sides for demands in side.demands for _, _, column in demands}
-        # Without any, no state of the machine is ever compared with the pivot.
+        # -1: no predicate compares with the pivot.
         self.column = columns.pop() if columns else -1
         self._longest = longest_trend(query.machine)
 
@@ -76,7 +78,7 @@ class SweepEvaluator:
 
 
 class _Job:
-    """One evaluation: the order of the sweep, and the leaves of both sides, which all passes share."""
+    """One evaluation of some slices: the ranks of the pivots, and the leaves of both sides, which all passes share."""
 
     def __init__(self, evaluator: SweepEvaluator, events: Events, subslices: Subslices, slices: int) -> None:
         self.evaluator, self.events, self.subslices, self.slices = evaluator, events, subslices, slices
@@ -87,7 +89,7 @@ class _Job:
             pivots = np.flatnonzero(events.valid[g] & ((events.mask >> query.pivot) & 1 == 1))
             order = np.argsort(events.codes[g][pivots])
             values, rank = number_distinct(events.codes[g], pivots[order])
-            # A pivot without a value comes last, when nothing that it is compared with is in.
+            # A pivot whose value is NULL has the last rank, at which no event that is compared with it is in.
             self.rank = np.where(events.valid[g][subslices.pivot], rank[subslices.pivot], len(values))
         self.ranks = len(values) + 1
         self.walks = [_Walk(self, side, values, backwards) for side, backwards in zip(evaluator.sides, (True, False))]
@@ -140,7 +142,10 @@ class _Job:
 
 
 class _Walk:
-    """The leaves of one side of the pivot, in the order of the sweep, and the range of them for each subslice."""
+    """The leaves of one side of the pivot, in the order of its walks, and the range of instants of each subslice.
+
+    A leaf is an event that a place of the side may read, or that may undo one.
+    """
 
     def __init__(self, job: _Job, side: Side, values: Ints, backwards: bool) -> None:
         self.job, self.side = job, side
@@ -148,12 +153,12 @@ class _Walk:
         readable = 0
         for variable in side.rules.variable.tolist():
             readable |= 1 << variable if variable >= 0 else 0
-        # Of all events, only those of these slices.
+        # Only events of these slices are leaves.
         low, high = int(subslices.first.min(initial=len(events.mask))), int(subslices.high.max(initial=0))
         leaves = low + np.flatnonzero(events.mask[low:high] & readable)
         segment = np.searchsorted(events.segment_start, leaves, side="right") - 1
         owner = np.searchsorted(events.segment_start, subslices.pivot, side="right") - 1
-        # Backwards, all that rises with time is turned over.
+        # Backwards, numbers that rise with time are negated or counted from the end.
         sign = -1 if backwards else 1
         if backwards:
             leaves, segment = leaves[::-1], len(events.segment_start) - 2 - segment[::-1]
@@ -167,7 +172,7 @@ class _Walk:
         base = self.owner_start[owner]
         self.left = np.searchsorted(instant[first], sign * events.instant[subslices.pivot], side="right") - base
         if backwards:
-            # A NOT before the trend looks back to the begin of the slice, also from a first event.
+            # A NOT before the trend forbids events from the beginning of the slice on, so the range goes back to it.
             end = np.searchsorted(-self.leaves[first], -subslices.first, side="right")
         else:
             end = np.searchsorted(self.leaves[first], subslices.high, side="left")
@@ -199,7 +204,7 @@ class _Walk:
         """
         rules, (zero, one, prime, reciprocal) = self.side.rules, system
         leaves = rules, self.leaves, self.job.events.mask, self.first, self.last, self.job.ranks
-        # Made here and not in the kernel, as NumPy asks for pages that are large where arrays are.
+        # NumPy makes these arrays, and not the kernel, because it asks the system for large pages.
         most, entries = room_for_leaves(*leaves), len(rules.factor_start) - 1
         rank, values = np.empty(most, dtype=np.int32), np.full((most, len(weights), entries), zero)
         start = build_leaves(*leaves, weights, bound, one, rank, values)
@@ -247,7 +252,7 @@ def _admissions(side: Side, events: Events, leaves: Ints, values: Ints, ranks: i
             valid = events.valid[column][leaves[own]]
             # The event's value on the left, the pivot's on the right.
             ranges = _RANGES[op](low, high, ranks - 1)
-            # What was one range is cut into as many.
+            # Each range so far is intersected with each range of this demand.
             for number in range(known * len(ranges) - 1, -1, -1):
                 begin, end = ranges[number // known]
                 before = first[place, number % known, own], last[place, number % known, own]
@@ -257,8 +262,8 @@ def _admissions(side: Side, events: Events, leaves: Ints, values: Ints, ranks: i
     return first, last
 
 
-#: The ranks whose pivots meet a demand, by its operator: those from ``low`` on and before ``high`` have the event's own
-#: value, and ``all`` have any.
+#: By the operator of a demand, the ranges of ranks whose pivots meet it. The pivots of the ranks ``low:high`` have the
+#: event's own value, and ``all`` is the number of ranks whose pivots have a value.
 _RANGES: dict[int, Callable[[Ints, Ints, int], tuple[tuple[Ints | int, Ints | int], ...]]] = {
     OPERATORS["="]: lambda low, high, all: ((low, high),),
     OPERATORS["!="]: lambda low, high, all: ((0, low), (high, all)),

@@ -1,4 +1,4 @@
-"""Selects the rows of greatest weight among all rows that agree in some columns."""
+"""Selects the rows of greatest weight among the rows of each *place*, which are those that agree in some columns."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import Columns
 from cetdsl.kernels.wire.columns import as_array, from_numpy, key_numbers, order_codes
 
-#: Bytes of rows that are looked at together, about, and rows that are given at once.
+#: About how many bytes of rows are compared together, and the rows of a batch that is yielded.
 BUFFER_BYTES, GIVEN_ROWS = 32 << 20, 10_000
 
 
 def first_stream(spec: FirstSpec, batches: Iterator[pa.RecordBatch], buffer_bytes: int = BUFFER_BYTES) -> Columns:
-    """Yields ``spec.size`` rows of each place, in their order; where weights are equal, the earliest ones."""
+    """Yields the ``spec.size`` heaviest rows of each place, in the order in which they came.
+
+    Of rows with equal weights the earliest are chosen.
+    """
     waiting, held, kept = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         waiting.append(batch)
         held += batch.nbytes
-        # Twice as much as stays, so that each row is looked at a few times at most.
+        # At least twice as much as the last round has kept, so that a row is compared in few rounds.
         if held >= max(buffer_bytes, 2 * kept):
             waiting = _first(spec, waiting).to_batches()
             held = kept = sum(one.nbytes for one in waiting)

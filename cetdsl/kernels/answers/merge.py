@@ -1,4 +1,4 @@
-"""The second, small stage: partial results of several tasks or keys are added up, and pairs of two sides formed."""
+"""The second, small stage: adds up the partial results of several tasks or keys, and forms the pairs of an AND."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _starts(key: list[pa.Array], table: AccumulatorTable) -> Ints:
 
 
 def _merged_chunks(spec: KernelSpec, keys: int, batches: Iterator[pa.RecordBatch]) -> Iterator[_Keyed]:
-    """Adds up rows whose keys are equal: the first ``keys`` columns, which the rows are sorted by."""
+    """Adds up rows with equal keys, which are their first ``keys`` columns; the rows are sorted by these."""
     held: _Keyed | None = None
     for batch in batches:
         if batch.num_rows == 0:
@@ -86,22 +86,22 @@ def merge_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterato
 def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
     """Pairs the trends of the two sides of AND within each key and window.
 
-    The rows carry keys, the window's start if sliding, the side (0: left, 1: right, 2: both) and partial accumulators;
-    the rows given are partial again, without the side.
+    The rows carry keys, the window's start if sliding, the side (0: left, 1: right, 2: both) and partial accumulators.
+    The rows that are yielded are partial too, and have no side.
 
     Notes
     -----
-    With n1 and n2 trends of the sides, of which both match n12, there are ``n1 n2 - n12 (n12 + 1) / 2`` pairs. That is
-    what Hamlet (SIGMOD 2021, section 5) writes with the numbers of trends that only one side matches. No more than
-    three quarters of the product are taken away, unless there is no pair at all, so rounded counts give a rounded
-    answer.
+    If n1 and n2 trends match the two sides, and n12 of these match both, there are ``n1 n2 - n12 (n12 + 1) / 2`` pairs.
+    Hamlet (SIGMOD 2021, section 5) writes the same with the numbers of trends that match only one side. At most three
+    quarters of the product are subtracted, unless there is no pair at all, so the difference of rounded counts keeps
+    most of their precision.
     """
     sliding = has_windows(spec.query.windowing)
     keys = spec.answer.groups + sliding
     held: _Keyed | None = None
     for merged in _merged_chunks(spec, keys + 1, batches):
         rows = _joined(held, merged)
-        # The last key's other sides may come with the next rows.
+        # Other sides of the last key may come with the next rows.
         last = _starts(rows[0][:-1], rows[1])[-1]
         held = _taken(rows, np.arange(last, len(rows[1].scaled[0])))
         if last:
@@ -123,10 +123,10 @@ def _pairs(spec: KernelSpec, key: list[pa.Array], table: AccumulatorTable) -> It
 
 
 def pair_tables(spec: KernelSpec, sides: Sequence[AccumulatorTable]) -> tuple[AccumulatorTable, Ints]:
-    """Pairs the trends of two sides of AND, and of both, as :func:`pair_stream` does.
+    """Pairs the trends of two sides of AND like :func:`pair_stream`, given a table of each side, and of both sides.
 
-    The tables have a row for each of the same keys and windows, with zeros where there is no trend. Also returns which
-    of these have a pair, whose rows alone the table given has.
+    All tables have a row for each of the same keys and windows, with zeros where there is no trend. Returns a table
+    with the rows that have a pair, and the numbers of these rows.
     """
     count = len(sides[0].scaled[0])
     rows = np.full((3, count), -1, dtype=np.int64)
@@ -143,10 +143,10 @@ def _with_pairs(table: AccumulatorTable) -> tuple[AccumulatorTable, Ints]:
 class _Weights:
     """How often the value of a trend counts among the pairs of an AND.
 
-    There is a weight for trends of the left side, one for those of the right side, and one for those that both sides
-    match, which is subtracted. A trend is paired with every trend of the other side. Of the ``n12`` trends that both
-    sides match, each two are thereby paired twice, and each one is paired with itself: their values count
-    ``n12 + 1`` times too often.
+    There is a weight for trends of the left side, one for those of the right side, and one, which is subtracted, for
+    those that match both sides. The first two pair each trend with every trend of the other side. So of the ``n12``
+    trends that match both sides, each two are paired twice and each one is paired with itself: the value of such a
+    trend counts ``n12 + 1`` times too often.
     """
 
     def __init__(self, table: AccumulatorTable, rows: Ints) -> None:
@@ -182,7 +182,7 @@ def _paired(spec: KernelSpec, table: AccumulatorTable, rows: Ints) -> Accumulato
             total = left * of_left + right * of_right - both * of_both
             exact.append(total)
             scaled.append(scaled_integers(total))
-    # Each pair has been counted by either of its trends.
+    # Accumulator 0 has counted each pair twice, once for either of its trends.
     scaled[0] = scaled[0] - 1j
     if (twice := exact[0]) is not None:
         exact[0] = twice // 2
@@ -196,13 +196,13 @@ def _picked(values: _Numbers, rows: Ints) -> tuple[_Numbers, _Numbers, _Numbers]
 
 
 def _picked_whole(values: Objects, rows: Ints) -> tuple[Objects, Objects, Objects]:
-    """Returns whole numbers as :func:`_picked` does, as those of Python, whose products have any size."""
+    """Returns what :func:`_picked` does, as Python's whole numbers, whose products cannot overflow."""
     return _picked(np.array([int(value) for value in values], dtype=object), rows)
 
 
 def _pair_scaled(values: Scaled, rows: Ints, weights: tuple[Scaled, ...]) -> Scaled:
     left, right, both = _picked(values, rows)
-    # Infinities and NaN do not cancel out. Every trend is in some pair, so they spread from either side.
+    # Infinities and NaN do not cancel out. Every trend is in some pair, so those of either side reach the result.
     with np.errstate(invalid="ignore"):
         total = left.real + right.real
     spreads = ~np.isfinite(total)

@@ -18,7 +18,7 @@ def group_columns(spec: KernelSpec, chunk: Chunk, segment: Ints) -> list[pa.Arra
 
 
 def answer_columns(spec: KernelSpec, table: AccumulatorTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
-    """Returns the columns of an answer, or of partial results; ``start`` is that of each row's window."""
+    """Returns the columns of an answer, or of partial results; ``start`` is when each row's window begins."""
     columns = list(groups)
     if has_windows(spec.query.windowing):
         columns.append(from_numpy(start) if spec.answer.partial else window_column(spec, start))

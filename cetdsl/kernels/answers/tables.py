@@ -31,7 +31,7 @@ from cetdsl.kernels.wire.values import ValueColumn
 
 #: ``str`` refuses numbers of more than 4,300 digits.
 _STR_LIMIT = 10**4000
-#: Says of which group and window a row of an answer is.
+#: Describes the group and window of a row of an answer, given its number.
 Descriptions = Callable[[int], str]
 
 
@@ -43,7 +43,7 @@ class Values(NamedTuple):
     #: As in `AccumulatorTable`.
     exact: list[Objects | None]
     scaled: list[Scaled]
-    #: Per accumulator of an extreme, ranks (from 1) of its column's values, or lengths; less than 1 for none.
+    #: Per accumulator of an extreme the ranks (from 1) of its column's values, or the lengths; below 1 for none.
     extremes: list[Ints]
 
 
@@ -77,7 +77,7 @@ def extreme_accumulators(spec: KernelSpec) -> list[Accumulator]:
 
 
 def turned(ranks: Ints, values: int) -> Ints:
-    """Returns ranks from 1 in the opposite order of ``values`` values; 0 stays for none."""
+    """Returns ranks from 1, among ``values`` values, in the opposite order; 0, for none, stays 0."""
     return np.where(ranks > 0, values + 1 - ranks, 0)
 
 
@@ -104,7 +104,7 @@ def accumulator_table(
 
 
 def _rounded_moments(spec: KernelSpec, exact: list[Objects | None]) -> list[list[int]]:
-    """Returns where the moments of each variable and column are, unless whole numbers of all of them are known."""
+    """Returns the positions of the moments of each variable and column, unless all of them are whole numbers."""
     groups: dict[tuple[int, int], list[int]] = {}
     for k, accumulator in enumerate(additive_accumulators(spec)):
         if accumulator.update.moment:
@@ -189,7 +189,7 @@ def scaled_integers(values: Objects) -> Scaled:
 def finish(spec: KernelSpec, table: AccumulatorTable, where: Descriptions) -> list[pa.Array]:
     """Makes the output columns of a table.
 
-    A count or sum that does not fit its number form raises CountOverflow, which says ``where`` the row is.
+    Raises CountOverflow for a count or sum that does not fit its number form; ``where`` describes its row.
     """
     return [_finish_output(spec, output, table, where) for output in spec.answer.outputs]
 
@@ -220,7 +220,7 @@ def _total(spec: KernelSpec, output: Output, columns: list[_Column], where: Desc
         return _exact_column(output.name, exact, present, spec.answer.number, scale, where)
     if spec.answer.number == "log2":
         return from_numpy(log2_of(scaled) - scale * np.log2(10), present)
-    # The exponent is kept: a sum of last digits may leave the range of doubles where the sum itself does not.
+    # Only the mantissa is divided: in units of the last digit, a sum may leave the range of doubles though it fits.
     scaled = scaled.real / 10.0**scale + scaled.imag * 1j
     return _double_column(output.name, scaled, present, spec.answer.number, where)
 
@@ -235,7 +235,7 @@ def _average(output: Output, columns: list[_Column]) -> pa.Array:
     none = counts.real == 0
     scale = decimal_scale(output.type)
     if exact is not None and whole is not None:
-        # Correctly rounded for whole numbers of any size.
+        # Python divides whole numbers of any size with correct rounding.
         quotients = [0.0 if not w else int(s) / (int(w) * 10**scale) for s, w in zip(exact, whole, strict=True)]
         return from_numpy(np.array(quotients, dtype=np.float64), none)
     with np.errstate(invalid="ignore"):

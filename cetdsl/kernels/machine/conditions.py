@@ -5,7 +5,7 @@ or a span relates all events of a trend to one of them, there is a subslice for 
 *pivot*.
 
 A *guard* is a negation that must have no match in a gap: before a trend, after it, or between two neighbours. Guards
-between neighbours are comparisons (:func:`~cetdsl.kernels.machine.program.lower_guards`), the others are judged here.
+between neighbours become comparisons (:func:`~cetdsl.ir.indexes.lower_guards`); the others are judged here.
 """
 
 from __future__ import annotations
@@ -64,19 +64,20 @@ class Conditions(NamedTuple):
     pivot_variable : int
         -1: there is no pivot. ``FIRST_EVENT``: it is the first event of the trend, whatever its variable.
     pivot_pair : int64 array, shape (pairs, 4)
-        Operator, other variable, its column, the pivot's column. If the operator asks lists, in place of the columns:
-        the list to look in if the other event is the earlier one, and the list if the pivot is; -1: no trend has them
-        in this order.
+        The demands of the pivot: operator, other variable, its column, the pivot's column. If list columns answer the
+        predicate (:data:`BY_LISTS`), they stand in place of the columns: the list to look in if the other event is the
+        earlier one, and the list if the pivot is; -1: no trend has the two in this order.
     latest_before, latest_until : int64 arrays, shape (negations, n)
         Instant of the latest start of a match of the negation that ends before (at or before) the event; -1: none.
     instant_time : int64 array, shape (instants,) or (0,)
-        The time of each instant, where negations are judged within a span.
+        The time of each instant, if negations are judged within a span.
     span : int
-        The longest span of a trend, in the time column's unit; 0: sliding or no windows.
+        The longest time from the first to the last event of a trend, in the time column's unit; 0: no such bound.
     anchor : int64 array, shape (negations, n) or (0, 0)
-        The instant from which on a match behind the event is forbidden; (0, 0): that of the event, for all negations.
+        For a trend that ends with the event: the instant after which no match of the negation may begin. With shape (0,
+        0) it is the event's own instant for all negations.
     outer_variable, outer_pair
-        What ``pivot_variable`` and ``pivot_pair`` are of the pivot, of the outer pivot.
+        The same as ``pivot_variable`` and ``pivot_pair``, for the outer pivot.
     """
 
     pivot_variable: int
@@ -120,15 +121,16 @@ def pivot_demands(query: KernelQuery, pivot: int) -> Ints:
 
 
 def subslices_of(query: KernelQuery, slices: Slices, events: Events, bounds: tuple[Ints, Ints]) -> Subslices:
-    """Returns one subslice per slice, event of each pivot, and with a span, first event of a trend.
+    """Returns a subslice for each slice and each event that may be its pivot, outer pivot or, with a span, first event.
 
-    With a span, ``bounds`` are the times from which and before which the first event of a trend of each slice lies.
+    With a span, ``bounds`` are the times from which on, and before which, the first events of the trends of each slice
+    lie.
     """
     return _about_pivot(query, events, subslices_before_pivot(query, slices, events, bounds))
 
 
 def subslices_before_pivot(query: KernelQuery, slices: Slices, events: Events, bounds: tuple[Ints, Ints]) -> Subslices:
-    """Returns the subslices of :func:`subslices_of` before each of them is divided into one per event of the pivot."""
+    """Returns the subslices of :func:`subslices_of` before they are divided into one for each event of the pivot."""
     rows = np.arange(len(slices.low), dtype=np.int64)
     low, high, window = slices.low, slices.high, rows
     pivot = outer = np.full_like(rows, -1)
@@ -145,9 +147,9 @@ def subslices_before_pivot(query: KernelQuery, slices: Slices, events: Events, b
 
 
 def subslices_in_lots(query: KernelQuery, events: Events, subslices: Subslices, most: int) -> Iterator[Subslices]:
-    """Yields those of :func:`subslices_before_pivot` about each event of the pivot, about ``most`` of them at a time.
+    """Divides the subslices of :func:`subslices_before_pivot` by events of the pivot; yields about ``most`` at a time.
 
-    Where there are two pivots, one slice has as many as the product of their numbers of events.
+    With two pivots, a slice has as many subslices as the product of their numbers of events.
     """
     if not _has_own_pivot(query):
         yield subslices
@@ -158,7 +160,7 @@ def subslices_in_lots(query: KernelQuery, events: Events, subslices: Subslices, 
 
 
 def _has_own_pivot(query: KernelQuery) -> bool:
-    """Whether the pivot is another event than the one that subslices begin with anyway."""
+    """Whether there is a pivot that need not be the event with which subslices begin anyway."""
     return query.pivot >= 0 and not (span_of(query) > 0 and query.pivot_begins)
 
 
@@ -235,7 +237,7 @@ def edge_holds(tests: Tests, events: Events, edge: int, earlier: int, later: int
 
 @inlined
 def pivot_allows(events: Events, own: int, demands: Ints, pivot: int, event: int, variable: int) -> bool:
-    """Whether an event may be bound to a variable beside an event of a pivot, whose variable is its ``own``."""
+    """Whether an event may be bound to ``variable`` if ``pivot`` is bound to the pivot's variable, ``own``."""
     if own == variable:
         return event == pivot
     for k in range(demands.shape[0]):
@@ -290,8 +292,9 @@ def may_end(
 ) -> bool:
     """Whether a trend of this subslice may end with the event in the state.
 
-    With a span the gap before the trend, which begins with ``begin``, reaches back from its *last* event, so it is
-    judged here; ``first_state`` is -1 where no begin has guards.
+    With a span, the gap before the trend, which begins with event ``begin``, reaches back to a span before the trend's
+    *last* event, so it is judged here. ``first_state`` is the state of the first event, and -1 if no first state has
+    guards.
     """
     if not program.ends[state]:
         return False

@@ -1,12 +1,15 @@
-"""The columns of a matching policy: the instant that each event leads on to; see :mod:`cetdsl.ir.links`.
+"""Computes links: columns with the instant of the next event that may be bound after each event.
+
+By these columns, a matching policy other than ANY becomes an equality of neighbours, see :mod:`cetdsl.ir.links`. An
+*option* is one way to go on: an edge's variable and predicates.
 
 ========================  ==============================================================
 predicates of an edge     how the next event that may be bound is found
 ========================  ==============================================================
-none                      it is the next one of its variable, which one pass from the last event to the first finds
-equalities                the next one of its variable with the event's value
-one order, besides        the next one whose value a tree of extremes finds
-others, besides           what the above finds is tested, one event after the other
+none                      the next event of the variable, by one pass from the last event to the first
+equalities                the next event of the variable that has the event's values
+one order, besides        the next of these events whose value is in order, by a tree of extremes
+others, besides           the events found so are tested one after the other
 ========================  ==============================================================
 """
 
@@ -28,14 +31,14 @@ from cetdsl.pattern.query import ANY, NEXT
 
 
 class PolicyColumns:
-    """The columns that a machine's matching policy adds to the events of a chunk, and how many there are."""
+    """Computes the columns that a machine's matching policy adds to the events of a chunk, ``count`` in number."""
 
     def __init__(self, machine: Machine) -> None:
         self._links = tuple(links_of(machine)) if machine.matching == NEXT else ()
         self.count = 0 if machine.matching == ANY else len(self._links) or 2
 
     def of(self, events: Events) -> tuple[Ints, Bools]:
-        """Returns the columns, and where they lead to an event; shape (columns, n)."""
+        """Returns the columns, and whether each event leads to another one; shape (columns, n)."""
         shape = self.count, len(events.time)
         if not self._links:
             return _single(events) if self.count else (np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_))
@@ -46,18 +49,18 @@ class PolicyColumns:
 
 
 def _single(events: Events) -> tuple[Ints, Bools]:
-    """Returns the instants and those after them; they are valid where an event is alone in its instant."""
+    """Returns each event's instant and the one after it, both valid only if no other event is simultaneous."""
     alone = np.bincount(events.instant)[events.instant] == 1
     return np.stack([events.instant, events.instant + 1]), np.stack([alone, alone])
 
 
 def never(events: Events) -> int:
-    """The number of no instant: it lies behind all of a chunk."""
+    """Returns a number greater than all instants of a chunk, which stands for "no instant"."""
     return int(events.instant.max(initial=-1)) + 1
 
 
 def next_instants(link: Link, events: Events) -> Ints:
-    """Returns, for each event that may be bound before a link, the instant that it leads to; ``never``: to none."""
+    """Returns the instant to which each event leads that the link's source may bind; :func:`never` for none."""
     plain = sum(1 << variable for variable in {option.variable for option in link.options if option.is_plain})
     found = _next_of_mask(events, plain, never(events))
     others = sorted((option for option in link.options if not option.is_plain), key=lambda option: option.variable)
@@ -70,14 +73,14 @@ def next_instants(link: Link, events: Events) -> Ints:
 
 @jit
 def _next_of_mask(events: Events, wanted: int, never: int) -> Ints:
-    """Returns, for each event, the next later instant of its segment with an event of some variables."""
+    """Returns, for each event, the next later instant of its segment that has an event of a ``wanted`` variable."""
     mask, instant, segment_start = events.mask, events.instant, events.segment_start
     found = np.empty(len(instant), dtype=np.int64)
     for segment in range(len(segment_start) - 1):
         low = segment_start[segment]
         ahead, here = never, never
         for i in range(segment_start[segment + 1] - 1, low - 1, -1):
-            # ``here`` is this instant, once one of its events will do.
+            # ``here`` is the instant of event ``i + 1`` if one of its events seen so far is wanted, else ``never``.
             if here != never and instant[i] != here:
                 ahead, here = here, never
             found[i] = ahead
@@ -87,22 +90,24 @@ def _next_of_mask(events: Events, wanted: int, never: int) -> Ints:
 
 
 class _Candidates(NamedTuple):
-    """The events that may be bound by one option, by their values of the equality columns, then by time.
+    """The events that one option may bind, sorted by *bucket*, the code of the values that must be equal, then by time.
 
     Attributes
     ----------
     event : int64 array
+        The events.
     bucket_start : int64 array
-        Where the events of each value begin; the last entry is their number.
+        Where the events of each bucket begin; the last entry is their number.
     bucket : int64 array, shape (n,)
-        The value that the events after each event must have; -1: none has it.
+        The bucket in which each event of the chunk looks for its next event; -1: a value is NULL.
     order : int
-        The comparison by order, by its position in ``comparison``; -1: none.
+        The position of the comparison by order in ``comparison``; -1: there is none.
     key, place : int64 arrays
-        The tree of extremes over the values that it compares, and where its levels begin, shape (1, levels).
+        The tree of extremes over the later column of this comparison, and where its levels begin, shape (1, levels).
     comparison : int64 array, shape (comparisons, 3)
-        Operator, later and earlier column of each comparison but the equalities.
+        Operator, later and earlier column of each comparison except the equalities.
     listed : int64 array
+        The list columns of the option.
     """
 
     event: Ints
@@ -136,7 +141,7 @@ def _candidates(option: Option, events: Events) -> _Candidates:
 
 @jit
 def _find(found: Ints, source: Ints, events: Events, candidates: _Candidates) -> None:
-    """Lowers the instant found for each source to that of the next candidate, if that comes sooner."""
+    """Lowers the instant found for each source to that of its next candidate, if this is sooner."""
     codes, valid, instant, segment_start = events.codes, events.valid, events.instant, events.segment_start
     list_start, list_items = events.list_start, events.list_items
     event, bucket_start, bucket = candidates.event, candidates.bucket_start, candidates.bucket

@@ -1,7 +1,7 @@
-"""Trees of extremes, which answer comparisons by order, and pools, in which the tables of many steps lie.
+"""Trees of extremes, which find the next value that satisfies a comparison, and pools, which hold tables in one array.
 
-A tree over a list of values holds the smallest or largest of each 16 of them, of each 16 such groups, and so on: the
-next value of which a comparison holds is found without a look at those between.
+A tree over a list of values holds the smallest (or the largest) value of each 16 of them, of each 16 such groups, and
+so on. So groups in which no value satisfies the comparison are skipped as a whole.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from cetdsl.kernels.vocabulary import Index, Ints, Places
 
 #: log2 of the children of a node of a tree, and the most levels that there can be, the values among them.
 FAN, LEVELS = 4, 9
-#: From this operator on that compares by order, a tree holds the largest values.
+#: For operators by order from this number on, which are ``>`` and ``>=``, a tree holds the largest values.
 LARGEST = OPERATORS[">"]
-#: Behind a first array, room is made for so many of its size: others of a plan are much as long.
+#: With the first array, room is made for so many of its size, as the other arrays of a plan have similar sizes.
 _ALIKE = 4
 
 
 def level_starts(count: int) -> Ints:
-    """Returns where each level of a tree over ``count`` values begins, behind those below it, and the last ends."""
+    """Returns where each level of a tree over ``count`` values begins, from the values up, and where the last ends."""
     sizes = [count]
     while sizes[-1] > 1 << FAN:
         sizes.append(((sizes[-1] - 1) >> FAN) + 1)
@@ -49,13 +49,13 @@ def add_levels(key: Ints, start: Ints, count: int, largest: bool) -> None:
 
 @inlined
 def next_holding(key: Ints, place: Ints, k: Index, first: int, op: int, limit: int, item: Index, stop: Index) -> Index:
-    """Returns the first item of a tree, from ``item`` on, whose key compares with a limit; ``stop``: none does.
+    """Returns the first item of a tree, from ``item`` on, with ``key <op> limit``; ``stop`` if there is none.
 
-    Where the levels of the tree begin in ``key`` is said by row ``k`` of ``place``, from the column ``first`` on.
+    Row ``k`` of ``place`` has, from column ``first`` on, where each level of the tree begins in ``key``.
     """
     level, node = 0, item
     while True:
-        # No item before ``node`` holds. What is left of its siblings is looked through, then their parent's siblings.
+        # No item before ``node`` holds. The search goes through its later siblings, then through those of its parent.
         behind = ((stop - 1) >> (FAN * level)) + 1
         end = min((node | ((1 << FAN) - 1)) + 1, behind)
         while node < end and not compare(op, key[place[k, first + level] + node], limit):
@@ -71,10 +71,10 @@ def next_holding(key: Ints, place: Ints, k: Index, first: int, op: int, limit: i
 
 
 class Pool:
-    """Arrays one behind the other, each of them under a name; an added array keeps its place.
+    """Arrays one behind the other in one array, each under a name; an added array keeps its position.
 
-    A worker's limit counts memory that nobody writes to as well, so no room is made before it is known to be needed.
-    ``alike`` says for how many of the size of the first array there is room at first.
+    A worker's memory limit also counts memory that is never written to, so room is made only as it is needed. The first
+    array comes with room for ``alike`` of its size.
     """
 
     def __init__(self, kind: type, *width: int, alike: int = _ALIKE) -> None:

@@ -1,4 +1,10 @@
-"""A machine as flat arrays, and the index tables that answer its predicates (:mod:`cetdsl.ir.indexes`)."""
+"""A machine (an automaton) as flat arrays, and the tables of the indexes that answer its predicates.
+
+An *edge* leads from state to state and has predicates on two neighbouring events. An *index* holds the values of
+earlier events in such an order that the sum over those that satisfy an edge's predicates is found quickly
+(:mod:`cetdsl.ir.indexes`): ``TOTAL`` is a single sum, ``HASH`` has one per value, ``TREE`` is a Fenwick tree, and
+``SCAN`` looks at each event. An index that several edges can use is kept once, in a *slot*.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +26,9 @@ OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 #: The operators of pairwise predicates; the last one asks lists in place of codes.
 PAIR_OPERATORS = {**OPERATORS, LISTED: 6}
 
-#: So many values are sorted byte by byte.
+#: From so many values on, they are sorted byte by byte.
 _MANY_VALUES = 4_096
-#: The sign bit alone: turned over, it makes the order of bytes, which have no sign, that of the values.
+#: The sign bit alone: flipped, it gives unsigned bytes the order of the signed values.
 _SIGN = -(2**63)
 
 
@@ -34,18 +40,19 @@ class Program(NamedTuple):
     variable, begins, ends : arrays, shape (states,)
         The variable of each state, and whether trends may begin and end there.
     begin_guard_start, begin_guard, end_guard_start, end_guard : int64 arrays
-        The guards of each state that may begin, and of each that may end.
+        The guards of trends that begin in each state, and of trends that end there.
     in_start : int64 array, shape (states + 1,)
-        The edges that lead to each state.
+        Where the edges that lead to each state begin.
     in_source, in_index, in_table, in_slot : int64 arrays, shape (edges,)
-        The source of each edge, what answers its predicates, and for an index its table and its slot.
+        The source of each edge, its kind of index, and for ``HASH`` and ``TREE`` the table and the slot.
     comparison_start, comparison, listed_start, listed : int64 arrays
-        The comparisons (operator, later column, earlier column) of each edge, and its lists.
+        The comparisons (operator, later column, earlier column) of each edge, and its list columns.
     slot_start, slot_index, slot_table, slot_number : int64 arrays
-        The slots that events bound to each state are put in: the kind of index, its table, and the slot.
+        The slots that receive the values of events in each state: kind of index, table, and number.
     hash_slots, tree_slots : int
+        How many slots of either kind there are.
     scans : bool
-        Whether some edge has no index.
+        Whether some edge is answered by ``SCAN``.
     """
 
     variable: Ints
@@ -74,10 +81,12 @@ class Program(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The place of each event in each index, for one chunk of events.
+    """The place of each event in each table of an index, for one chunk of events.
 
-    ``hash_query[t, i]`` and ``hash_update[t, i]`` are codes (-1: NULL). A tree is a row of slots that starts at
-    ``*_base``; the ``query_length`` slots from there hold what precedes the event, and ``update_position`` is its own.
+    As the later event of an edge, event ``i`` queries an index; as the earlier one it updates it. In a hash table, it
+    queries the code ``hash_query[t, i]`` and updates ``hash_update[t, i]`` (-1: NULL). A Fenwick tree is a row of
+    entries that starts at ``*_base``: the event queries its first ``query_length`` entries, and updates the one at
+    ``update_position`` (from 1) of a tree with ``tree_size`` entries.
     """
 
     hash_query: Ints
@@ -166,14 +175,15 @@ def lay_out(machine: Machine) -> Layout:
     return Layout(program, tuple(tables[HASH]), tuple(tables[TREE]))
 
 
-#: Whole numbers are numbered anew where more than so many lie between the least and the greatest for each one of them.
+#: Codes are compacted if the range from the least to the greatest has more than so many times as many numbers as there
+#: are codes.
 _SPARSE = 2
 
 
 def dense_codes(later: Ints, earlier: Ints) -> tuple[Ints, Ints, int]:
-    """Numbers the values of two arrays together, from 0: returns the codes of both, and how many there may be."""
+    """Numbers the values of two arrays together, from 0: returns the codes of both, and a bound above the codes."""
     if len(later):
-        # Instants, and whatever else is in a row, are numbers already.
+        # Instants, for example, lie so close together that they can be codes themselves.
         least = min(int(later.min()), int(earlier.min()))
         many = max(int(later.max()), int(earlier.max())) - least + 1
         if many <= _SPARSE * (len(later) + len(earlier)):
@@ -184,7 +194,10 @@ def dense_codes(later: Ints, earlier: Ints) -> tuple[Ints, Ints, int]:
 
 
 def equality_codes(equalities: Sequence[Comparison], events: Events) -> tuple[Ints, Ints, int]:
-    """Returns codes of all events as later and as earlier ones, equal where all columns are, and their number."""
+    """Returns codes of each event as the later and as the earlier one, which are equal if all equalities hold.
+
+    Also returns a bound above the codes. The code is -1 if a value is NULL.
+    """
     if not equalities:
         zeros = np.zeros(len(events.time), dtype=np.int64)
         return zeros, zeros, 1
@@ -202,7 +215,7 @@ Numbering = Callable[[Sequence[Comparison], Events], tuple[Ints, Ints, int]]
 
 
 def build_tables(layout: Indexed, events: Events, numbering: Numbering = equality_codes) -> Tables:
-    """Index tables of a chunk of events, each sorted or hashed once for all windows."""
+    """Builds the index tables of a chunk of events; each column is sorted or hashed once for all windows."""
     count = len(events.time)
     hash_query = np.empty((len(layout.hashes), count), dtype=np.int64)
     hash_update = np.empty_like(hash_query)
@@ -212,7 +225,7 @@ def build_tables(layout: Indexed, events: Events, numbering: Numbering = equalit
         hash_codes = max(hash_codes, size)
     trees: NDArray[Any] = np.zeros((5, len(layout.trees), count), dtype=np.int32)  # half the memory of int64
     longest = int(np.diff(events.segment_start).max(initial=0)) if layout.trees else 0
-    # Made by NumPy, which asks the system for large pages: a kernel of Numba would wait for each small one.
+    # Allocated by NumPy, which asks the system for large pages: a kernel would wait for one small page after another.
     room = np.empty((2, longest), dtype=np.int64), np.empty((2, longest), dtype=np.int32)
     for number, comparisons in enumerate(layout.trees):
         order = next(c for c in comparisons if c.op != "=")
@@ -242,7 +255,7 @@ def build_tables(layout: Indexed, events: Events, numbering: Numbering = equalit
 
 
 def _column(events: Events, column: int) -> tuple[Ints, Bools]:
-    """Returns the codes of a column and which are not NULL, for kernels: both without gaps."""
+    """Returns the codes of a column, and which are not NULL, as contiguous arrays."""
     return np.ascontiguousarray(events.codes[column]), np.ascontiguousarray(events.valid[column])
 
 
@@ -260,10 +273,10 @@ def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> 
 
 @jit
 def _sorted_by(values: Ints, spare: Ints, members: Places, other: Places) -> tuple[Places, Places]:
-    """Sorts members by their values, stably; many of them byte by byte, in linear time.
+    """Sorts members by their values, stably; if they are many, byte by byte, in linear time.
 
     The contents of ``values`` and ``spare`` are overwritten. The sorted members are in ``members`` or in ``other``, and
-    both arrays are returned, the sorted one first. One key may have millions of events, so nothing is kept twice.
+    both arrays are returned, the sorted one first: one key may have millions of events, so nothing is copied.
     """
     count = len(values)
     if count < _MANY_VALUES:
@@ -276,7 +289,7 @@ def _sorted_by(values: Ints, spare: Ints, members: Places, other: Places) -> tup
             digit[byte, ((values[n] >> (8 * byte)) & 255) + 1] += 1
     for byte in range(8):
         if digit[byte].max() == count:
-            continue  # all agree
+            continue  # all values agree in this byte
         place = np.cumsum(digit[byte])
         for n in range(count):
             own = (values[n] >> (8 * byte)) & 255
@@ -311,27 +324,28 @@ def _place_in_trees(
     segment_start : int64 array, shape (segments + 1,)
         Where each key's events begin.
     query_bucket, update_bucket : int64 arrays, shape (n,) or (0,)
-        The bucket that each event queries as the later one, and that it is put in as the earlier one (-1: none).
-        Without buckets, all events of a key share a tree.
+        The bucket (values of the equalities) that each event queries as the later one, and the one that it is put in as
+        the earlier one (-1: none). Without buckets, all events of a key share a tree.
     later, earlier : int64 arrays, shape (n,)
         The values that are compared, of each event as the later and as the earlier one.
     later_valid, earlier_valid : bool arrays, shape (n,)
         Whether these are not NULL.
     reverse, inclusive : bool
-        Whether a query finds the larger values, and whether it finds equal ones.
+        Whether a query finds larger values in place of smaller ones, and whether it finds equal ones.
     same : bool
-        Whether both sides are the same columns: then a query ends where its event stands, before or behind its equals.
+        Whether both sides are the same columns. Then a query ends at the place of its own event: before the events of
+        equal values or, if ``inclusive``, behind them.
     out : int32 array, shape (5, n)
-        Receives the row of this tree in the last five fields of :class:`Tables`.
+        Receives this table's rows of the last five fields of :class:`Tables`.
     keys, places : int64 and int32 arrays, shape (2, longest)
         Room for two copies of the longest key's values, and of its events.
     """
-    # It takes each array by itself because it does little else but write to arrays, where what came out of a tuple may
-    # be fetched again after each write (kernels/_jit.py). It is long because its parts would need most of them.
+    # This function takes its arrays one by one, because it does little but write to arrays: it would fetch an array of
+    # a tuple again after each write (kernels/_jit.py). It is long because its parts would need most of the arrays.
     bucketed = len(query_bucket) > 0
     flip = -1 if reverse else 0  # x ^ -1 is ~x, which reverses the order and cannot overflow
     for s in range(len(segment_start) - 1):
-        # The events of the keys before have their places. Of this key, ``members`` are the events that enter a tree.
+        # The events of earlier keys have their places. ``members`` are the events of this key that enter a tree.
         first, last = segment_start[s], segment_start[s + 1]
         members, size = places[0], 0
         for i in range(first, last):
@@ -359,7 +373,7 @@ def _place_in_trees(
                 while end < size and buckets[end] == buckets[start]:
                     end += 1
             equal, behind = start, start
-            # The first tree begins at 0, which is there already: of a lone tree no memory of its base is written to.
+            # The array is 0 already, so a base of 0 is not written: the memory of a lone tree's bases is never touched.
             base = first + start
             for position in range(start, end):
                 # ``equal:behind`` are the members with the same value as the one before ``position``.
@@ -389,7 +403,7 @@ def _place_in_trees(
             start, base = low, first + low
             target = later[i] ^ flip
             while low < high:
-                # The query takes what stands before ``low``, and nothing from ``high`` on.
+                # The query includes all members before ``low``, and none from ``high`` on.
                 middle = (low + high) // 2
                 value = values[middle]
                 if value < target or (inclusive and value == target):

@@ -34,7 +34,7 @@ from cetdsl.kernels.vocabulary import Events, Ints
 
 
 class Accumulators(NamedTuple):
-    """The accumulators of a propagation; number 0 counts the trends (in the lattice: whether there is one).
+    """The accumulators of a propagation; number 0 counts the trends (in the lattice it says whether there is one).
 
     ``weights[l, i]`` is what event ``i`` contributes to accumulator ``l``, if its variable is a bit of ``bound[l]``,
     and ``how[l]`` is an operation of :mod:`~cetdsl.kernels.numbers.arithmetic`.
@@ -46,16 +46,17 @@ class Accumulators(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """The values that remain of the last subslice when it has been propagated.
+    """Receives values of the last subslice, for callers that need them.
 
     Attributes
     ----------
     total : array, shape (states, accumulators)
-        The values of all events in each state, added up.
+        The sum of the values of all events in each state.
     start : int64 array, shape (states,) or (0,)
-        The first row that keeps events of each state, -1: none does. If there are rows, there is one subslice only.
+        The first row of ``value`` for events in each state; -1: the state's events are not wanted. If any are wanted,
+        there must be one subslice only.
     value : array, shape (rows, accumulators)
-        The values of the events that may be in such a state, in their order.
+        The values of the events in each wanted state, in order of time.
     """
 
     total: NDArray[Any]
@@ -104,7 +105,7 @@ def propagate(
     program, tables, events, conditions
         The automaton, the index tables of the chunk, its ``n`` events, and what restricts its trends.
     accumulators
-        What is carried along, of as many accumulators as ``one`` has entries.
+        The accumulators, as many as ``one`` has entries.
     subslices
         The ranges of events to propagate, each by itself.
     zero, one, prime
@@ -119,11 +120,11 @@ def propagate(
     trace : array, shape (n,) or (0,)
         If not empty, it receives the value of accumulator 0 of the trends that end with each event.
     ending
-        Receives what is left of the last subslice.
+        Receives values of the last subslice.
     """
-    # This is one long loop because whatever is done for an event touches the same values and indexes: a call in there
-    # would copy the descriptors of all these arrays. It takes so much because it is all that aggregates of any kind and
-    # the guards have in common; these differ in numbers and subslices, and in where trends begin.
+    # This is one long loop because all steps for an event use the same values and indexes: a call inside would copy the
+    # descriptors of all these arrays. It has so many parameters because aggregates of all kinds, and guards, use it;
+    # these differ in numbers, in subslices, and in where trends begin.
     program, tables, events, conditions = borrowed(program), borrowed(tables), borrowed(events), borrowed(conditions)
     accumulators, subslices, ending = borrowed(accumulators), borrowed(subslices), borrowed(ending)
     states = len(program.variable)
@@ -156,7 +157,7 @@ def propagate(
             instant = events.instant[start]
             while end < high and events.instant[end] == instant:
                 end += 1
-            # Simultaneous events see only what was there before their instant, so values are staged first.
+            # Simultaneous events do not follow each other, so all values of an instant are staged first.
             for i in range(start, end):
                 place = i - start
                 mask = events.mask[i]
@@ -186,7 +187,7 @@ def propagate(
                     if begins and begin_at_instant:
                         value[place, q, 0] = instant
                     for edge in range(program.in_start[q], program.in_start[q + 1]):
-                        # ``value`` holds what begins here and what comes along the edges before this one.
+                        # ``value`` holds the trends that begin here, and those along the edges before this one.
                         kind = program.in_index[edge]
                         source = program.in_source[edge]
                         if kind == TOTAL:
@@ -226,7 +227,7 @@ def propagate(
                                         value[place, q, k] = gather(
                                             value[place, q, k], scan_value[d - low, source, k], prime
                                         )
-                    # In the lattice (the only signed type) zero means that no trend gets here.
+                    # In the lattice (the only signed type) ``zero`` means that no trend ends here.
                     if width > 1 and value[place, q, 0] != zero:
                         for k in range(1, width):
                             if accumulators.bound[k] >> variable & 1:
@@ -284,7 +285,7 @@ def propagate(
 def _clear(
     program: Program, tables: Tables, low: int, high: int, hashed: NDArray[Any], trees: NDArray[Any], zero: Any
 ) -> None:
-    """Takes a subslice's events out of the indexes again, and touches no more of them than the subslice did."""
+    """Sets those entries of the indexes to zero that the events of a subslice have changed."""
     for q in range(len(program.variable)):
         for entry in range(program.slot_start[q], program.slot_start[q + 1]):
             slot, table = program.slot_number[entry], program.slot_table[entry]

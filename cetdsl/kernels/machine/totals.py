@@ -1,7 +1,7 @@
 """Propagation for events that need only the total of each state that may precede them.
 
-That is so for patterns without NOT, and without predicates between events, over whole windows. Then nothing has to be
-known of an event but its variables, and :func:`add_up` takes a fourth of the time that
+That is so for patterns without NOT and without predicates between events, if they are not bounded by a span. Then
+:func:`add_up` needs only the variables and the instant of each event, and takes a fourth of the time that
 :func:`~cetdsl.kernels.machine.propagate.propagate` takes for the same values.
 """
 
@@ -74,7 +74,7 @@ def add_up(
         total[:] = zero
         i, high, window = subslices.low[r], subslices.high[r], subslices.window[r]
         while i < high:
-            # Simultaneous events see only what was there before their instant.
+            # Simultaneous events do not follow each other, so totals take an instant's values when all are known.
             instant = instants[i]
             while i < high and instants[i] == instant:
                 for q in range(states):
@@ -85,7 +85,7 @@ def add_up(
                         found = one[k] if program.begins[q] else zero
                         for edge in range(program.in_start[q], program.in_start[q + 1]):
                             found = gather(found, total[program.in_source[edge], k], prime)
-                        # In the lattice (the only signed type) zero means that no trend gets here.
+                        # In the lattice (the only signed type) ``zero`` means that no trend ends here.
                         if k > 0 and value[0] != zero and accumulators.bound[k] >> variable & 1:
                             weight = accumulators.weights[k, i]
                             found = extend(found, value[0], weight, accumulators.how[k], prime)

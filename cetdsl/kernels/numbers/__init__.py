@@ -1,1 +1,1 @@
-"""Number systems: doubles, scaled numbers, residues, and the ladder between them."""
+"""Number systems: doubles, scaled numbers (doubles with an exponent of their own), residues, and the choice of them."""

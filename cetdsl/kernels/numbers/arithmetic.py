@@ -5,9 +5,9 @@ dtype          meaning
 =============  ==========================================================================================
 ``float64``    rounded sums; infinite when they leave the range of doubles
 ``uint64``     sums modulo a prime; several primes give the exact number (Chinese remainder theorem)
-``complex128`` ``real * 2**imag``: sums of any size with a relative error near 1e-16 per addition. Their mantissas are
-               in [0.5, 1) up to their sign; those of a long sum may be as large, and as small, as :func:`gather` says
-``int64``      lattice: the maximum; -1 says that there is no trend
+``complex128`` *scaled* numbers ``real * 2**imag``: sums of any size with a relative error near 1e-16 per addition. The
+               mantissas ``real`` are in [0.5, 1) up to their sign, except in long sums, see :func:`gather`
+``int64``      lattice: the sum is the maximum; -1 says that there is no trend
 =============  ==========================================================================================
 """
 
@@ -27,7 +27,7 @@ from cetdsl.kernels._jit import inlined, jit
 #: ``_HALVES[n]`` is ``2.0**-n``, for all shifts that leave something of a mantissa.
 _HALVES = np.ldexp(1.0, -np.arange(64))
 
-#: How large the mantissas of a long sum may get, the inverse of how small, and the step of their exponents.
+#: How large and how small the mantissas of a long sum may get, the step of their exponents, and ``2**-_STEP``.
 _LARGE, _SMALL, _STEP, _ONE_STEP = 2.0**500, 2.0**-500, 1000, 2.0**-1000
 
 _Chooser = TypeVar("_Chooser", bound=Callable[..., Any])
@@ -55,7 +55,7 @@ def normalised(mantissa: float, exponent: float) -> complex:
     """``mantissa * 2**exponent`` with the mantissa in [0.5, 1) up to its sign; zero is 0 + 0j."""
     if mantissa == 0.0:
         return complex(0.0, 0.0)
-    # One bit more or less is what sums and products of two mantissas mostly have.
+    # The mantissa of a sum or product mostly has one bit more or one bit less, so these cases come first.
     size = abs(mantissa)
     if 0.5 <= size < 1.0:
         return complex(mantissa, exponent)
@@ -81,13 +81,13 @@ def add_scaled(a: complex, b: complex) -> complex:
     shift = a.imag - b.imag
     if shift < len(_HALVES):
         return normalised(a.real + b.real * _HALVES[int(shift)], a.imag)
-    # Too small to change what it is added to; but infinities and NaN have the exponent 0, and win over all numbers.
+    # ``b`` is too small to change ``a``, unless it is an infinity or NaN, whose exponent is always 0.
     return a if math.isfinite(b.real) else b
 
 
 @by_types
 def combine(a: Any, b: Any, prime: Any) -> Any:
-    """Returns the value of "either of two sets of trends": the sum, or in the lattice the maximum."""
+    """Returns the value of the union of two disjoint sets of trends: the sum, or in the lattice the maximum."""
 
     def scaled(a: Any, b: Any, prime: Any) -> Any:
         return add_scaled(a, b)
@@ -96,7 +96,7 @@ def combine(a: Any, b: Any, prime: Any) -> Any:
 
 
 def _either(kind: Any, scaled: Any) -> Any:
-    """Chooses the implementation of a sum, or of a maximum; ``scaled`` is that for scaled numbers."""
+    """Chooses the implementation of :func:`combine` or :func:`gather`, which differ only for ``scaled`` numbers."""
 
     def rounded(a: Any, b: Any, prime: Any) -> Any:
         return a + b
@@ -113,16 +113,16 @@ def _either(kind: Any, scaled: Any) -> Any:
 
 @by_types
 def gather(a: Any, b: Any, prime: Any) -> Any:
-    """Returns what :func:`combine` does, of a long sum: a scaled number keeps its exponent while its mantissa fits.
+    """Like :func:`combine`, for one addition of a long sum: a scaled number keeps its exponent while its mantissa fits.
 
-    To normalise it after each addition would take several times as long as the addition. Exponents are multiples of
-    1000 here, and mantissas between ``2**-500`` and ``2**500``, up to their sign;
-    :func:`~cetdsl.kernels.numbers.scaled.settled` normalises what comes of it.
+    To normalise after each addition would take several times as long as the addition. In a long sum, exponents are
+    multiples of 1000 and mantissas lie between ``2**-500`` and ``2**500``, up to their sign.
+    :func:`~cetdsl.kernels.numbers.scaled.settled` normalises the result.
     """
 
     def scaled(a: Any, b: Any, prime: Any) -> Any:
-        # Without a branch on which exponent is the larger one, which nobody can predict. A number whose exponent is
-        # two steps below the other one is too small to change it.
+        # Without a branch on which exponent is larger, which the processor could not predict. A number whose exponent
+        # is two steps below that of the other is too small to change it.
         above = a.imag - b.imag
         first = 1.0 if above >= 0.0 else _ONE_STEP if above == -_STEP else 0.0
         second = 1.0 if above <= 0.0 else _ONE_STEP if above == _STEP else 0.0
@@ -136,14 +136,14 @@ def gather(a: Any, b: Any, prime: Any) -> Any:
 
 @jit
 def _gather_unfit(a: complex, b: complex) -> complex:
-    """Adds numbers of a long sum where one is zero or not finite, or where the sum has another exponent."""
+    """Adds numbers of a long sum if one is zero or not finite, or if the mantissa of their sum does not fit."""
     if a.real == 0.0:
         return b
     if b.real == 0.0:
         return a
     if a.imag < b.imag:
         a, b = b, a
-    # Infinities and NaN have the exponent 0, and win over finite numbers of any size.
+    # A finite ``b`` two steps below is too small to change ``a``; infinities and NaN have the exponent 0.
     if a.imag - b.imag > _STEP and math.isfinite(b.real):
         return a
     return fitted(a.real + math.ldexp(b.real, -int(a.imag - b.imag)), a.imag)
@@ -151,7 +151,7 @@ def _gather_unfit(a: complex, b: complex) -> complex:
 
 @jit
 def fitted(mantissa: float, exponent: float) -> complex:
-    """A number of a long sum, of whatever mantissa."""
+    """Returns a number of a long sum; the given mantissa may have any size."""
     if mantissa == 0.0:
         return complex(0.0, 0.0)
     if not math.isfinite(mantissa):
@@ -176,14 +176,14 @@ def by_type(kind: Any, rounded: Any, scaled: Any, lattice: Any, modular: Any) ->
 def extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
     """Returns an accumulator after one more event: ``value + weight * count``, or its counterpart in the lattice.
 
-    Scaled numbers are those of :func:`gather`.
+    Scaled numbers are those of a long sum, see :func:`gather`.
     """
 
     def rounded(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         return value + weight * count
 
     def scaled(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
-        # Of weights of any size, too: no product of two mantissas that fit leaves the range of doubles.
+        # The weight is fitted first, because no product of two mantissas that fit leaves the range of doubles.
         fit = fitted(weight, 0.0)
         return gather(value, fitted(fit.real * count.real, fit.imag + count.imag), prime)
 

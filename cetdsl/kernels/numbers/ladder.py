@@ -1,9 +1,10 @@
 """The ladder of number systems: doubles, scaled numbers beyond their range, and residues where every digit counts.
 
 Numbers come in tables with a row per slice (or window) and a column per accumulator. A *pass* of some kernel computes
-chosen rows in one number system; the ladder decides which rows need which system, and restores whole numbers from
-residues. Passes only add and multiply, and the *magnitudes* are what they would compute if all weights were positive.
-So a number whose magnitude is below ``2**53`` has not been rounded on its way, in either system.
+chosen rows in one number system. The ladder decides which rows need which system, and restores whole numbers from
+residues. Passes only add and multiply. The *magnitude* of a number is what they would compute if all weights had their
+absolute values, so it bounds all intermediate results: if it is below ``2**53``, neither doubles nor scaled numbers
+have rounded the number.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 DOUBLE_BITS = 53
 #: ... which are those below this.
 EXACT_DOUBLE = 2.0**DOUBLE_BITS
-#: Events may double a count each, so a slice with more of them is likely to overflow doubles, which hold ``2**1023``.
+#: An event may double a count, so a slice with more events is likely to overflow doubles, which hold ``2**1023``.
 FEW_EVENTS = 900
-#: Counts of more bits are likely to leave the range of doubles, once they are weighed.
+#: Counts of more bits are likely to leave the range of doubles once they are multiplied by weights.
 RANGE_BITS = 1000
-#: What a count must stay below, in bits, to be worked out for a DECIMAL(38), whose largest number has 127.
+#: Counts of more bits are not computed exactly for a DECIMAL(38), whose largest number has 127 bits.
 DECIMAL_BITS = 128
-#: A number needs so many bits more than its rounded size has: for the error of that, and for its sign.
+#: How many bits a number needs beyond those of its rounded magnitude: for the rounding error, and for the sign.
 _SPARE_BITS = 3
 
 
@@ -64,7 +65,7 @@ class Moduli(NamedTuple):
 
     def primes(self, count: int) -> Residues:
         """The first primes, in falling order."""
-        # Found in batches, so that a slightly larger count does not begin all over.
+        # Found in batches, so that a slightly larger count finds them in the cache.
         batch = 1 << max(count - 1, 15).bit_length()  # at least 16
         return np.array(primes_below(self.bits, batch)[:count], dtype=np.uint64)
 
@@ -75,8 +76,8 @@ ADDED = Moduli(62, 8, 8)
 ADDED_ALONE = ADDED._replace(first=1, most=1)
 #: For residues that are multiplied by weights, which are residues themselves: the product fits 64 bits.
 WEIGHED = Moduli(31, 1, 1)
-#: For residues that are multiplied in lockstep: the quotient of a product is guessed in doubles, see
-#: :mod:`~cetdsl.kernels.numbers.linear`. Few primes are in the first pass, for most counts need no more.
+#: For residues that are multiplied, modulo several primes side by side: the quotient of a product is guessed in
+#: doubles, see :mod:`~cetdsl.kernels.numbers.linear`. The first pass takes few primes, as most counts need no more.
 MULTIPLIED = Moduli(50, 2, 16)
 #: The same for a kernel that takes one prime at a time.
 MULTIPLIED_ALONE = MULTIPLIED._replace(first=1, most=1)
@@ -90,8 +91,8 @@ ResiduePass = Callable[[Ints, Residues], Residues]
 def likely_beyond(sizes: Ints, longest: int) -> Bools:
     """Whether counts over slices of these sizes are likely to leave the range of doubles.
 
-    A trend has at most the events that are given as the ``longest``, 0: any number. There are no more trends then than
-    a power of the slice's size.
+    A trend has at most ``longest`` events (0: any number), so a slice has no more trends than the power of its size
+    with this exponent.
 
     Examples
     --------
@@ -119,11 +120,11 @@ def rounded(one_pass: RoundedPass, long: Bools, accumulators: int) -> Scaled:
 
 
 def exact(one_pass: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, moduli: Moduli) -> Objects:
-    """Computes whole numbers: rounded ones are taken where doubles hold them, others are restored from residues.
+    """Computes whole numbers: from the rounded ones if doubles have not rounded them, else from residues.
 
-    The numbers are given rounded, and with the ``magnitudes`` that they would have if nothing cancelled out, both of
-    shape (rows, accumulators), to which ``most_bits`` is broadcast. A row with a larger number than that ends in an
-    error that says how large it is, so none of its numbers is computed exactly.
+    ``scaled`` are the rounded numbers, and ``magnitudes`` what they would be if nothing cancelled out, both of shape
+    (rows, accumulators), to which ``most_bits`` is broadcast. A row in which a number has more bits than ``most_bits``
+    will end in an error that says how large the number is, so nothing in it is computed exactly.
     """
     table = np.zeros(scaled.shape, dtype=object)
     bits = np.where(magnitudes.real != 0, magnitudes.imag, 0.0).max(axis=1, initial=0.0)

@@ -1,10 +1,11 @@
 """Products and weights: what linear expressions need beyond :mod:`~cetdsl.kernels.numbers.arithmetic`.
 
-Residues modulo all primes of a row are computed side by side, so that what is done once per event or burst is done once
-for all of them, and the processor's vector registers are filled. Doubles and scaled numbers are a row of one.
+Residues modulo several primes are computed side by side: work per event or burst is then done once for all of them, and
+the processor's vector registers are filled. A number is thus an array with an entry per prime; doubles and scaled
+numbers are arrays of one entry.
 
 Primes are below ``2**50``, so the quotient of a product can be guessed in doubles: it is off by one at most, which two
-conditional subtractions put right.
+conditional subtractions correct.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from cetdsl.kernels.vocabulary import Ints
 #: Whole weights are cut into limbs of so many bits, so that sums of them fit 64 bits.
 LIMB_BITS = 31
 
-#: The lattice's zero where it is multiplied: lengths may be negative, where the shortest is looked for.
+#: The lattice's zero where its numbers are multiplied. It is not -1, because lengths are negated to find the shortest.
 NO_TREND = -(2**60)
 
 
 class System(NamedTuple):
-    """A number system, with tables of the numbers that every expression is made of.
+    """A number system, with tables of constants.
 
-    ``prime`` has the system's type, and is a single zero where the numbers are no residues. The tables have a row per
-    ``n`` and a column per prime: ``power`` is ``2**n``, and ``whole`` is ``n``; for residues alone ``halves`` is
-    ``2**-n``, and ``inverse`` is ``1 / n``.
+    ``prime`` has the system's type, and is a single zero unless the numbers are residues. The tables have a row per
+    ``n`` and a column per prime: ``power`` is ``2**n`` and ``whole`` is ``n``; for residues only, ``halves`` is
+    ``2**-n`` and ``inverse`` is ``1 / n``.
     """
 
     zero: Any
@@ -56,7 +57,7 @@ class Weights(NamedTuple):
 
 @by_types
 def lanes(system: Any) -> Any:
-    """Returns how many numbers stand side by side: a constant where it is one, which leaves no loop over them."""
+    """Returns how many numbers are computed side by side: the constant 1 unless they are residues, to avoid a loop."""
 
     def modular(system: Any) -> Any:
         return len(system.prime)
@@ -72,7 +73,7 @@ def add(a: Any, b: Any, prime: Any) -> Any:
     """Adds like :func:`cetdsl.kernels.numbers.arithmetic.combine`, but without a branch that may be mispredicted."""
 
     def modular(a: Any, b: Any, prime: Any) -> Any:
-        return min(a + b, a + b - prime)  # below zero wraps around to what is very large
+        return min(a + b, a + b - prime)  # a negative difference wraps around to a very large number
 
     def rounded(a: Any, b: Any, prime: Any) -> Any:
         return a + b
@@ -90,7 +91,7 @@ def add(a: Any, b: Any, prime: Any) -> Any:
 def multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
     """Multiplies; zero times anything is zero, even if the other factor is infinite.
 
-    In the lattice ``prime`` says how: the larger of both values is taken, or, if it is ``ADD``, their sum.
+    In the lattice a product is the larger of both values or, if ``prime`` is ``ADD``, their sum.
     """
 
     def modular(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:

@@ -1,9 +1,9 @@
 """Sums of powers for the variance, taken about an origin so that subtracting them leaves more than rounding errors.
 
 The variance of n values with the sum ``s`` and the sum of squares ``q`` is ``(q - s * s / n) / n``. In doubles nothing
-is left of it when the values are large and lie close together. Where whole numbers are propagated there is no such
-loss. Where rounded ones are, they are sums of the powers of *deviations* from an *origin*, the median of a key's
-values. Each row of an answer then turns its three sums into those about zero, in whole numbers without any rounding:
+is left of it if the values are large and lie close together. Whole numbers have no such loss. If rounded numbers are
+propagated, they are sums of the powers of *deviations* from an *origin*, the median of a key's values. For each row of
+an answer, its three sums are then turned into sums about zero, in whole numbers without any rounding:
 
     s = s' + n c,    q = q' + 2 c s' + n c^2
 
@@ -30,15 +30,15 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 SMALLEST = 1074
 #: Squares of larger deviations do not fit doubles.
 _FAR = 2.0**500
-#: Variances of fewer bits than the squared distance of the mean from the origin has are 0.
+#: A variance that is more than so many bits smaller than the squared distance of the mean from the origin counts as 0.
 _NOISE = 48
 
 
 class Deviations(NamedTuple):
     """The deviations of a column from the median of each segment, its ``origin``, in units of ``2**-bits``.
 
-    The ``values`` are distances from the origin, and 0 for NULL and for what is ``odd``: infinities, NaN, and values so
-    far from the origin that the square of the distance is no double.
+    The ``values`` are differences from the origin, and 0 for NULL and for ``odd`` values: infinities, NaN, and values
+    so far from the origin that the square of the difference does not fit a double.
     """
 
     origin: list[int]
@@ -104,7 +104,7 @@ def about_zero(
     bits = deviations.bits
     count, first, second = (_whole(part, power * bits) for power, part in enumerate(sums))
     for row, (n, s, q) in enumerate(zip(count, first, second, strict=True)):
-        # So small a part of the distance is what rounding left: the values are the same.
+        # So small a variance is what rounding has left of 0: all values are the same.
         if n and n * q - s * s << _NOISE < s * s:
             second[row] = s * s // n
     origin = np.array(deviations.origin, dtype=object)[segment] if len(segment) else np.zeros(0, dtype=object)

@@ -26,7 +26,7 @@ def whole_numbers(residues: Residues, primes: Residues) -> Objects:
     True
     """
     digits = _mixed_radix(np.ascontiguousarray(residues), primes, 1.0 / primes.astype(np.float64))
-    # Pairs of digits, pairs of pairs, ...: as many multiplications of long numbers, but mostly of short ones.
+    # Digits are joined in pairs, these in pairs, and so on, so that most factors are short numbers.
     values = list(digits.astype(object))
     radix = [int(prime) for prime in primes]
     while len(values) > 1:
@@ -47,11 +47,11 @@ def _mixed_radix(residues: Residues, primes: Residues, reciprocals: NDArray[np.f
     value = np.empty(numbers, dtype=np.uint64)
     for k in range(1, count):
         prime, reciprocal = primes[k], reciprocals[k]
-        # Horner's rule on the digits so far, and the product of the primes before, modulo this one.
+        # Horner's rule gives the value of the digits so far, and the product of the primes so far, modulo this prime.
         product = np.uint64(1)
         value[:] = 0
         for j in range(k - 1, -1, -1):
-            radix = primes[j] - prime  # all primes have as many bits, so less than twice this one
+            radix = primes[j] - prime  # all primes have the same number of bits, so it is below ``prime``
             product = multiply(product, radix, prime, reciprocal)
             for n in range(numbers):
                 digit = min(digits[j, n], digits[j, n] - prime)

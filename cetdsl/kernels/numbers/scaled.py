@@ -1,4 +1,4 @@
-"""Numbers of any size: scaled doubles, exact integers from residues, and the four forms of a count."""
+"""Numbers of any size: *scaled* ones, which are doubles with an exponent of their own, and integers from residues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def to_scaled(values: NDArray[np.float64]) -> Scaled:
 
 
 def settled(values: Scaled) -> Scaled:
-    """Normalises scaled numbers: their mantissas are in [0.5, 1) then, up to their sign.
+    """Normalises scaled numbers, so that their mantissas are in [0.5, 1) up to their sign.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def ratio(numerators: Scaled, denominators: Scaled) -> NDArray[np.float64]:
 
 
 def sum_scaled(values: Scaled, starts: NDArray[np.int64]) -> Scaled:
-    """Adds up groups of scaled numbers, which begin at ``starts``, each relative to its largest exponent."""
+    """Adds up groups of scaled numbers, which begin at ``starts``, each with the largest exponent of its group."""
     exponent = np.where(values.real == 0, -np.inf, values.imag)
     largest = np.maximum.reduceat(exponent, starts)
     per_value = np.repeat(largest, np.diff(np.append(starts, len(values))))
@@ -137,7 +137,7 @@ def nearest_whole(value: complex) -> int:
 
 
 def overflow(name: str, where: str, log2: float, number: str, scale: int = 0) -> CountOverflow:
-    """Makes the error of a result that does not fit its form; ``scale`` is that of a sum of decimals."""
+    """Makes the error of a result that does not fit its number form; ``scale`` is the scale of a sum of decimals."""
     fits, hint = OVERFLOW_ADVICE["decimal" if number == "decimal" else "double"]
     if scale:
         fits = f"DECIMAL(38, {scale})"

@@ -1,12 +1,14 @@
-"""Many queries abreast: one walk over the events, in which each index carries the values of many states side by side.
+"""Many queries abreast: one walk over the events, in which each index holds the values of many states side by side.
 
-What :mod:`~cetdsl.kernels.machine.propagate` does for the states of one query, this does for those of many, in *cells*:
-a cell is one accumulator of one state in one *lane*. Windows that overlap have a lane each, so that an event is looked
-at once for all windows that hold it, whatever windows each query has; a lane is free again when its window has closed.
-The cells of the states that read one variable are neighbours. An index that answers a predicate between neighbours is
-looked up once for all cells that are read with it, and holds theirs in a row: a vector of counts where Hamlet (SIGMOD
-2021, section 3.3) has an expression over snapshots. A snapshot per event for which queries differ would be an entry of
-that expression; here it is the event's own row.
+What :mod:`~cetdsl.kernels.machine.propagate` does for the states of one query, this does for those of many
+(:mod:`~cetdsl.kernels.shared.states`). Its numbers are *cells*: a cell is one accumulator of one state in one *lane*.
+Each of several overlapping windows has a lane, so that an event is read once for all windows that hold it; when a
+window closes, its lane is free for another one. The cells of the states that read one variable are neighbours.
+
+An index that answers a predicate between neighbours is looked up once for all states whose edges have this predicate.
+Its entries are vectors with a number for each of their cells, where Hamlet (SIGMOD 2021, section 3.3) has an expression
+over snapshots. Queries may differ in whether they take an event: Hamlet then adds a snapshot to the expression, and
+here the event's own vector has different numbers for them.
 """
 
 from __future__ import annotations
@@ -35,37 +37,38 @@ class Walk(NamedTuple):
     cell_start : shape (variables + 1,)
         The cells of the states that read ``b``.
     guarded_start, guarded
-        Where trends begin under guards: the cells of a lane (first cell, cells, step from one to the next, first guard,
-        last guard, lane).
+        The cells of one lane of a state in which trends begin under guards: (first cell, cells, step from one to the
+        next, first guard, end of the guards, lane).
     total_start, total
-        Cells that are added up: (target cell, source cell).
+        The edges without predicates: (target cell, source cell), the total of which is added.
     read_start, read, read_target
-        What is read out of indexes: (kind, table, slot, first column, columns, first entry of ``read_target``), and
-        the cell that each column is added to.
+        The reads out of indexes, for edges with predicates: (kind, table, slot, first column, columns, first entry of
+        ``read_target``), and the cell that each column is added to.
     extend_start, extended
-        What events add: (cell, cell of the count, weights, operation).
+        What events contribute: (cell, cell of the count, row of the weights, operation).
     slot_start, slot, slot_source
-        The slots that events are put in: (kind, table, slot, columns, first entry of ``slot_source``), and the cell
-        that each column holds.
+        The slots, that is, tables of values, that events are put in: (kind, table, slot, columns, first entry of
+        ``slot_source``), and the cell whose value each column holds.
     slot_columns : shape (slots,)
-        The columns of each slot.
+        The number of columns of each slot.
     slot_hashed : shape (slots,)
-        Whether it is a hash table.
-    closing_start, closing : by window
-        What ends trends with a window: (cell of its first lane, column of the answer).
+        Whether the slot is a hash table; else it is a tree.
+    closing_start, closing : by window number
+        The cells that are added to the answer when a window closes: (cell of the first lane, column of the answer).
     guarded_end_start, guarded_end
-        What ends trends at each event: (cell, column, first guard, last guard, lane).
-    window_start, window_cell : by window
-        The cells of its first lane.
-    cleared_start, cleared : by window
-        The columns that slots have for its first lane: (variable, kind, table, slot, first column, columns).
-    first_lane : shape (windows,)
-        The lanes of each window follow each other.
+        The cells that are added to the answer at each event, because trends end under guards: (cell, column, first
+        guard, end of the guards, lane).
+    window_start, window_cell : by window number
+        The cells of the first lane.
+    cleared_start, cleared : by window number
+        The columns of slots for the first lane: (variable, kind, table, slot, first column, columns).
+    first_lane : shape (window numbers + 1,)
+        The first lane of each window number; its lanes follow each other.
     guard
-        Numbers of guards.
+        Numbers of guards, which ``guarded`` and ``guarded_end`` refer to.
     idempotent : int
-        The variables, as a bit mask, of which events in a row are the same as one event with the largest weights, where
-        extremes of values are kept: trends through any of them reach no more than those through the largest.
+        The variables, as a bit mask, whose consecutive events have the same effect on extremes of values as a single
+        event with the largest weights.
     """
 
     known: int
@@ -97,8 +100,8 @@ class Walk(NamedTuple):
     idempotent: int
 
 
-#: Columns of the borders of windows: the event, whether a window opens or closes, its number, its lane among those of
-#: its number, its events, and its row of the answer.
+#: Columns of the borders of windows: the event at which a window opens or closes, whether it opens, its window number,
+#: its lane among those of this number, its first event and their end, and its row of the answer.
 AT, OPENS, WINDOW, LANE, LOW, HIGH, ROW = range(7)
 
 
@@ -123,7 +126,7 @@ def _largest_instant(instant: Ints, islands: Ints) -> int:
 
 @inlined
 def _none_before(guards: Ints, latest: Ints, first: int, last: int, event: int, instant: int) -> bool:
-    """Whether no guard has a match that ends by the event and begins at the instant or later."""
+    """Whether no guard has a match that begins at the instant or later, of those that ``latest`` has for the event."""
     g = first
     while g < last and latest[guards[g], event] < instant:
         g += 1
@@ -132,11 +135,14 @@ def _none_before(guards: Ints, latest: Ints, first: int, last: int, event: int, 
 
 @inlined
 def _end_of_row(mask: Ints, instant: Ints, known: int, start: int, high: int) -> int:
-    """Returns the end of the instants from ``start`` on whose events only one variable takes; ``start`` if none."""
+    """Returns the end of the instants from ``start`` on whose known events are all bound to the variable of the first.
+
+    Returns ``start`` if the first instant has events of other variables.
+    """
     own, end = mask[start] & known, start + 1
     while end < high and (mask[end] & known == own or mask[end] & known == 0):
         end += 1
-    # An event of the last instant that another variable takes must not see those that stand before it.
+    # If an event of the last instant is bound to another variable, it must not follow the instant's events before it.
     if end < high and instant[end] == instant[end - 1]:
         last = instant[end]
         while end > start and instant[end - 1] == last:
@@ -146,7 +152,7 @@ def _end_of_row(mask: Ints, instant: Ints, known: int, start: int, high: int) ->
 
 @inlined
 def _take_largest(mask: Ints, bits: int, weights: NDArray[Any], low: int, high: int, largest: NDArray[Any]) -> None:
-    """Finds the largest weights of the events that some variable takes; the first one is among them."""
+    """Finds the largest of each row of weights among the events of a variable; event ``low`` is one of them."""
     for row in range(len(weights)):
         most = weights[row, low]
         for i in range(low + 1, high):
@@ -188,7 +194,7 @@ def walk_abreast(
     zero, prime
         As in :func:`~cetdsl.kernels.machine.propagate.propagate`.
     merged : int
-        The variables, as a bit mask, of which events in a row are taken as one.
+        The variables, as a bit mask, whose consecutive events are taken as one.
     out : array, shape (rows, columns)
         Receives the values.
     """
@@ -349,7 +355,7 @@ def _close(
     prime: Any,
     out: NDArray[Any],
 ) -> None:
-    """Answers a window, and clears its lane; no more of the indexes is touched than its events did."""
+    """Answers a window, and clears its lane; of the indexes only the entries that the window's events changed."""
     window, lane, row = border[WINDOW], border[LANE], border[ROW]
     for k in range(walk.closing_start[window], walk.closing_start[window + 1]):
         column = walk.closing[k, 1]

@@ -9,11 +9,11 @@ created and ``sp`` propagated::
     Benefit   = NonShared - Shared
 
 Equation 7 leaves out the search for a place, ``log2(g)``. Both count the steps of a program that scans predecessors,
-and that takes a snapshot for all queries where one of them differs. The kernels here sum predecessors up in advance,
-which leaves ``n = g = 1``, and a query that differs leaves the graphlet for that event, so that ``k`` is 1 for its
-snapshots and ``sp`` is 1 throughout. The same equation is then about other steps, each of which has a price that is
-measured (:class:`Rates`). The plans that are considered are the same in either case, by the two pruning principles of
-the paper's section 4.3.
+and that takes a snapshot for all queries where one of them deviates from the others. The kernels here add predecessors
+up in advance, which leaves ``n = g = 1``, and only the variant that deviates leaves the graphlet for that event, so
+that ``k`` is 1 for its snapshots and ``sp`` is 1 throughout. The equation's terms then stand for other steps, each of
+which has a measured price (:class:`Rates`). Either way, the same plans are considered, by the two pruning principles of
+the paper's section 4.3. (Bursts, stretches and graphlets are those of :mod:`~cetdsl.kernels.shared.bursts`.)
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Rates(NamedTuple):
     weigh: float
     #: One cell takes one event by itself.
     each: float
-    #: A variant takes an event that its family does not, or the other way round, whatever its cells.
+    #: A variant outside its family's graphlet takes an event, whatever the number of its cells.
     event: float
-    #: A variant leaves its family's graphlet for some events and joins it again, whatever its cells.
+    #: A variant leaves its family's graphlet for some events and joins it again, whatever the number of its cells.
     detour: float
 
     def of_passes(self, count: float, once: Rates) -> Rates:
@@ -53,7 +53,7 @@ class Rates(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """The prices of work done once for a chunk, and by number system of each pass over its tape."""
+    """The prices of work that is done once for a chunk, and those of one pass over its tape in each number system."""
 
     once: Rates
     doubles: Rates
@@ -61,8 +61,8 @@ class Prices(NamedTuple):
     residues: Rates
 
 
-#: Measured on one core of an AMD EPYC, on workloads of 2 to 40 queries and 1 to 40 cells per variant; what counts is
-#: how they compare with each other. Residues are those of sixteen primes in lockstep.
+#: Measured on one core of an AMD EPYC, on workloads of 2 to 40 queries and 1 to 40 cells per variant. Decisions depend
+#: only on the ratios of these prices. Those of residues are for sixteen primes in lockstep.
 FIXED = Prices(
     Rates(0.0, 0.0, 0.0, 0.0, 35.0, 500.0),
     Rates(8.0, 20.0, 1.0, 0.3, 5.0, 300.0),
@@ -93,7 +93,8 @@ class Load(NamedTuple):
 class Decisions(NamedTuple):
     """The ``mode`` in which each variant is propagated in each stretch of bursts, shape (stretches, variants).
 
-    So many decisions were ``made``, and so often a variant left its family's graphlet (``splits``) and joined it again.
+    ``made`` is the number of decisions; ``splits`` and ``merges`` say how often variants left the graphlet of their
+    family and joined it again.
     """
 
     mode: Modes
@@ -111,8 +112,8 @@ def _costs(
 ) -> tuple[float, float, float]:
     """Returns the costs of stretch ``u`` for variant ``v``: in its family's graphlet, in its own, and in none.
 
-    They are the terms of equation 8 for ``n = g = 1``, but for what the events cost the family's graphlet: snapshots
-    times queries, a step where events find their place, and events times what is propagated.
+    They are the terms of equation 8 for ``n = g = 1``: snapshots times queries, a step for each event that must find
+    its place, and events times what is propagated. What the events cost the family's graphlet itself is not among them.
     """
     touched = rates.create * share * known[u, v, SEATS] + rates.advance * known[u, v, BREAKS]
     apart = known[u, v, DEVIATIONS] * (2.0 * rates.create * cells + rates.detour)
@@ -146,10 +147,10 @@ def _cost_of_mode(
 
 
 class Demand(NamedTuple):
-    """The demands of the repeating states of a template, whatever the chunk: arrays of shape (nodes,).
+    """What a template's repeating states require, whatever the chunk: two arrays of shape (nodes,), and a number.
 
-    The ``window`` of each, and the ``accumulators`` that its query keeps for each of its windows; and the different
-    weights that are summed up, ``rows``.
+    ``window`` is the window number of each state, ``accumulators`` the number of accumulators that its query keeps per
+    window, and ``rows`` the number of different weights that are summed up.
     """
 
     window: Ints
@@ -162,14 +163,15 @@ def decide_chunk(
 ) -> Decisions:
     """Chooses for each stretch of bursts which variants share, by measured prices.
 
-    Each variant is judged against the plan in which all but it share (the paper's benefit-driven pruning), and what
-    brings no snapshot of its own costs least there (its snapshot-driven pruning): unless a burst has so few events that
-    a snapshot of a variant's cells costs more than they do one by one, which the paper's Theorem 4.1 rules out by
-    ``sc <= b``. A decision is revised when what it has cost by now would have paid for the change.
+    For each variant, its costs with sharing are compared with those of the plan in which all others share (the paper's
+    benefit-driven pruning). A variant that brings no snapshot of its own is cheapest in the shared graphlet (its
+    snapshot-driven pruning), unless a burst has so few events that a snapshot of the variant's cells costs more than
+    its events one by one, which the paper's Theorem 4.1 rules out by ``sc <= b``. A variant changes its mode only when
+    the losses by the present mode have added up to the cost of the change.
 
-    The prices are :class:`Rates` as arrays: for ``doubles``, or where a window is beyond them ``scaled``. A chunk's
-    decisions take some ten microseconds where the processor's caches know them, and several times as long
-    where they do not, so that each call of NumPy, and each tuple that is taken apart, would count.
+    The prices are :class:`Rates` as arrays: for ``doubles``, and for ``scaled`` numbers, which are taken where a window
+    is likely to overflow doubles. A chunk's decisions take some ten microseconds if their code and data are in the
+    processor's caches, and several times as long if not, so each call of NumPy and each tuple that is unpacked counts.
     """
     return Decisions(
         *_decide_chunk(
@@ -227,7 +229,7 @@ def _decide(
     debt = np.zeros(variants)
     made, splits, merges = 0, 0, 0
     cost = np.zeros((variants, 3))
-    # Once for a chunk: each decision would divide again.
+    # Divided once for a chunk, and not for each decision.
     share = cells / np.maximum(columns, 1)
     for u in range(stretches):
         for f in range(families):
@@ -268,8 +270,8 @@ def _decide(
 class Bursts(NamedTuple):
     """The numbers of the bursts of a stretch that the equations use, in the paper's letters.
 
-    ``b`` events in graphlets of ``g`` on average, in windows of ``n``, with ``p`` predecessor types; ``created``
-    snapshots and ``propagated`` ones stand for all queries, whichever of them share.
+    There are ``b`` events in graphlets of ``g`` events on average, in windows of ``n`` events, with ``p`` predecessor
+    types. ``created`` and ``propagated`` are the snapshots that are there for all queries, whichever of them share.
     """
 
     b: float
@@ -282,9 +284,9 @@ class Bursts(NamedTuple):
 
 @inlined
 def shared_cost(bursts: Bursts, k: float, more: float, searched: bool) -> float:
-    """Returns the cost of ``k`` queries that share, some of which bring ``more`` snapshots with them.
+    """Returns the cost of ``k`` queries that share, and that need ``more`` snapshots because some of them deviate.
 
-    ``searched`` says whether events search their place in the graphlet: equation 8, else equation 7.
+    ``searched`` says whether finding an event's place in the graphlet counts: equation 8, else equation 7.
     """
     place = math.log2(bursts.g) if searched else 0.0
     created, propagated = bursts.created + more, bursts.propagated + more
@@ -301,12 +303,12 @@ def unshared_cost(bursts: Bursts, k: float, searched: bool) -> float:
 def decide_as_published(
     template: Template, frame: Frame, load: Load, seen: Survey, searched: bool
 ) -> tuple[Decisions, Floats]:
-    """Chooses for each stretch of bursts which variants share, by equation 8, or by 7 if events are not ``searched``.
+    """Chooses for each stretch of bursts which variants share, by equation 8 if ``searched``, else by equation 7.
 
     Returns
     -------
     Decisions, float64 array of shape (stretches, families, 2)
-        The costs of sharing by all variants, and by none, of each stretch.
+        For each stretch and family, the costs if all variants share, and if none does.
     """
     mode, splits, merges, costs = _decide_as_published(
         template.family_start,
@@ -352,7 +354,7 @@ def _decide_as_published(
             if begun == 0.0 and shared_before:
                 known = Bursts(b, graphlet[f] + b, window[u], 0.0, 0.0, carried[f])
             else:
-                # Graphlets begin with their bursts, or because queries merge, each with a snapshot of what was before.
+                # A graphlet begins with its burst, or when queries merge, each time with a snapshot of what was before.
                 begun = max(begun, 1.0)
                 known = Bursts(b, b / begun, window[u], 0.0, begun, 1.0)
             p, k, more = 0.0, 0.0, 0.0
@@ -366,8 +368,8 @@ def _decide_as_published(
             sharing, brought = 0.0, 0.0
             for v in range(first, last):
                 own = float(of_variant[u, v, DEVIATIONS])
-                # What brings no snapshots shares (their Theorem 4.1); anything else shares if all and it cost no more
-                # than all but it, and it alone (Theorem 4.2).
+                # A variant without snapshots of its own shares (their Theorem 4.1). Any other one shares if that costs
+                # no more than if all but it share and it is propagated alone (Theorem 4.2).
                 without = shared_cost(known, k - columns[v], more - own, searched)
                 if own == 0.0 or all_share <= without + unshared_cost(known, float(columns[v]), searched):
                     mode[u, v] = SHARED
@@ -386,7 +388,7 @@ def _decide_as_published(
 
 
 def _events_of_windows(frame: Frame, seen: Survey) -> Floats:
-    """Returns how many events the windows have by the end of each stretch, on average over those that are open."""
+    """Returns how many events an open window has by the end of each stretch, on average."""
     opens, closes = (frame.border[frame.border[:, 1] == kind, 0] for kind in (1, 0))
     begin_of_closing = np.zeros(len(closes))
     by_slice = frame.border[np.lexsort((frame.border[:, 0], frame.border[:, 3], frame.border[:, 2]))]
@@ -395,7 +397,7 @@ def _events_of_windows(frame: Frame, seen: Survey) -> Floats:
     begin_of_closing[:] = low[order]
     last = frame.island[-1, 1] if len(frame.island) else 0
     end = np.append(seen.start[1:], last)
-    # Windows that open there are not among them, those that close there are.
+    # Windows that open at the end of a stretch are not counted, and those that close there are.
     opened, closed = np.searchsorted(np.sort(opens), end, side="left"), np.searchsorted(high[order], end, side="left")
     begun = np.append(0, np.cumsum(np.sort(opens)))[opened] - np.append(0, np.cumsum(begin_of_closing))[closed]
     count = opened - closed
@@ -407,12 +409,13 @@ def _events_of_windows(frame: Frame, seen: Survey) -> Floats:
 
 
 def all_in_one(template: Template, seen: Survey, deviations: Floats) -> Survey:
-    """Takes all bursts of a chunk together, so that one decision is made for them.
+    """Takes all bursts of a chunk together as one stretch, so that one decision is made for them.
 
-    ``deviations[v]`` is the share of the events at which a variant is known to differ from most; NaN: unknown.
+    ``deviations[v]`` is the share of its family's events at which variant ``v`` is known to deviate, by which the count
+    of the chunk is replaced; NaN: unknown.
     """
     of_variant = seen.of_variant.sum(axis=0, keepdims=True)
-    # Draws that differ with probability d begin to differ with probability d (1 - d).
+    # If a variant deviates at each event with probability d, it begins to deviate there with probability d (1 - d).
     expected = deviations * (1.0 - deviations) * seen.events.sum(axis=0)[template.family]
     known = ~np.isnan(deviations)
     of_variant[0, known, DEVIATIONS] = np.ceil(expected[known]).astype(np.int64)

@@ -1,10 +1,11 @@
 """Finds the bursts of a chunk, their open windows, and the numbers that decisions on sharing depend on.
 
-A *burst* is a longest sequence of consecutive events that a family's variants, and nothing else, can be bound to, with
-no window opening or closing inside (Hamlet, SIGMOD 2021, definition 10). What bursts do to the counts of a query
-depends on how many of its events the query takes, not on what the counts are. So the stream is read once, decisions
-included, and written down as a tape (:mod:`~cetdsl.kernels.shared.writer`); the tape is played in each number system,
-and once per row of primes where counts are exact.
+A *burst* is a maximal sequence of consecutive events that are bound to variants of certain families and to nothing
+else, such that no window opens or closes inside (Hamlet, SIGMOD 2021, definition 10); families and variants are those
+of :mod:`~cetdsl.kernels.shared.template`. The *survey* of a chunk counts bursts and events by *stretches*: ranges of
+consecutive bursts about which one decision is made. A family's variants mostly take the same events: those that most of
+its columns take are the events of its shared *graphlet*, and a variant *deviates* at an event that it takes and the
+graphlet does not, or the other way round.
 """
 
 from __future__ import annotations
@@ -18,33 +19,38 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 
-#: Shorter bursts are decided on together; bursts of more than four times as many events, in parts.
+#: A stretch has at least so many events; a burst of more than four times as many is divided.
 DECISION_EVENTS = 64
-#: A decision takes as long as to propagate about a tenth of an event does where all share, so that of many variants one
-#: each for so few events would take a part of the time that is felt.
+#: For each variant, a stretch has at least so many events: to decide about a variant takes about a tenth as long as to
+#: propagate an event that all share, which would be noticeable with many variants.
 EVENTS_PER_VARIANT = 4
 
-#: What is known of a variant in a *stretch*, which is as many bursts as are decided on as one: the events bound to it;
-#: how often it began to do otherwise than most of its family; the columns that plain events touched, and how often they
-#: did; and the instants of several events.
+#: What the survey counts of each variant in a stretch: the events bound to it; how often it begins to deviate; the
+#: columns of it that plain events touch, added up over these events; how often plain events touch it; and the instants
+#: at which it takes several events.
 BOUND, DEVIATIONS, SEATS, BREAKS, TIES = 0, 1, 2, 3, 4
 
 
 class Frame(NamedTuple):
     """The windows of a chunk: which columns are open when.
 
-    A column is one window of one query. Each query has as many *slots* as windows are ever open at once.
+    A *column* is one window of one query. Queries with equal windows have one *window number*, and each number has as
+    many *slots* as its windows are ever open at once. An *island* is a range of events that windows cover without a
+    gap.
 
     Attributes
     ----------
     slots : int64 array, shape (windows,)
+        The slots of each window number.
     border : int64 array, shape (borders, 4)
-        Event number, whether a slice opens, windows, slice; in order, a slice's end before another one's begin.
+        Where slices open and close, in order of events: the event, whether a slice opens, its window number, and its
+        number. At one event slices close before others open.
     island, long : int64 array, shape (islands, 4), and bool array, shape (islands,)
-        First event and end, first border and end, of each part of the chunk that columns span without a gap; and
-        whether a slice there has more events than ``few``.
+        Of each island the first event and the end, the first border and the end; and whether a slice in it has more
+        events than ``few``.
     columns, near_columns : int64 arrays, shape (variants,), (entries,)
-        Columns of each variant, and those of each entry of ``Template.near`` that an event touches.
+        The columns of each variant; and for each entry of ``Template.near``, the columns of the variant that belong to
+        queries in which it is next to a plain node of the variable.
     """
 
     slots: Ints
@@ -101,7 +107,7 @@ def _islands(border: Ints) -> Ints:
 
 
 def events_of_decisions(template: Template) -> int:
-    """Returns how many events are decided on as one, at least."""
+    """Returns how many events a stretch has at least."""
     return max(DECISION_EVENTS, EVENTS_PER_VARIANT * template.variants)
 
 
@@ -113,9 +119,9 @@ class Survey(NamedTuple):
     start : int64 array, shape (stretches,)
         The first event of each stretch.
     bursts, events : int64 arrays, shape (stretches, families)
-        The events are those that most columns of the family take: those of its graphlet.
+        The bursts of each family, and the events of its graphlet.
     of_variant : int64 array, shape (stretches, variants, 5)
-        By the columns ``BOUND`` to ``TIES``.
+        Its last axis are the columns ``BOUND`` to ``TIES``.
     reference : int64 array, shape (n,) or (0,)
         Bit ``f`` is set at the events of family ``f``'s graphlet; empty where no family has two variants.
     largest : int
@@ -142,7 +148,7 @@ _NUMBER[[(int(_DE_BRUIJN) << number & (1 << 64) - 1) >> 58 for number in range(6
 
 
 def slices_of_windows(window: Sequence[int], slices: Sequence[Slices]) -> list[Slices]:
-    """Returns the slices of each window number; ``window`` has the number of each query, ``slices`` its slices."""
+    """Returns the slices of each window number, given those of each query and its number (``window``)."""
     found: dict[int, list[Slices]] = {}
     for number, cut in zip(window, slices, strict=True):
         found.setdefault(number, []).append(cut)
@@ -150,7 +156,7 @@ def slices_of_windows(window: Sequence[int], slices: Sequence[Slices]) -> list[S
 
 
 def common_slices(slices: Sequence[Slices]) -> Slices:
-    """Returns the slices that queries with equal windows have, all the same."""
+    """Returns the slices of queries with equal windows, after checking that they are all the same."""
     first = slices[0]
     for cut in slices[1:]:
         if cut is not first and not (np.array_equal(first.low, cut.low) and np.array_equal(first.high, cut.high)):
@@ -160,7 +166,7 @@ def common_slices(slices: Sequence[Slices]) -> Slices:
 
 @inlined
 def end_of_instant(instant: Ints, low: int, high: int) -> int:
-    """Returns where the events simultaneous with the one at ``low`` end."""
+    """Returns the end of the events that are simultaneous with the one at ``low``."""
     end = low + 1
     while end < high and instant[end] == instant[low]:
         end += 1
@@ -188,7 +194,7 @@ def taken_by(family_bits: Ints, together: int) -> int:
 
 @inlined
 def is_for_one_node(crowded: int, plain: int) -> bool:
-    """Whether plain events of these variables are for one node of each query at most."""
+    """Whether ``plain`` is one variable at most, and each query has at most one plain node that reads it."""
     return plain & (plain - 1) == 0 and plain & crowded == 0
 
 
@@ -210,13 +216,13 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
     graphlet = np.zeros((most, families), dtype=np.int64)
     of_variant = np.zeros((most, variants, 5), dtype=np.int64)
     reference = np.zeros(len(mask) if families < variants else 0, dtype=np.int64)
-    apart = np.zeros(families, dtype=np.int64)  # the variants that did otherwise than most at the last event
+    apart = np.zeros(families, dtype=np.int64)  # the variants that deviated at the family's last instant
     largest, stretch, waiting = 1, 0, 0
     for k in range(len(islands)):
         i, high, border, last_border = islands[k, 0], islands[k, 1], islands[k, 2], islands[k, 3]
         apart[:] = 0
         before = 0  # the families of the burst that is under way
-        bound_before = 0  # the variable of the plain events under way, if they take one node only
+        bound_before = 0  # the variable of the plain events that can be bound in one operation, if any are under way
         while i < high:
             while border < last_border and borders[border, 0] == i:
                 border += 1
@@ -265,7 +271,7 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
     for f in range(families):
         if family[f, 1] > family[f, 0] + 1:
             for u in range(count):
-                # So far there is how much more or less each variant takes than the graphlet.
+                # So far ``BOUND`` has how many more events each variant takes than the graphlet, or how many fewer.
                 for v in range(family[f, 0], family[f, 1]):
                     of_variant[u, v, BOUND] += graphlet[u, f]
     return Survey(start[:count], bursts[:count], graphlet[:count], of_variant[:count], reference, largest)
@@ -284,11 +290,12 @@ def _compare(
     low: int,
     high: int,
 ) -> tuple[int, int]:
-    """Compares the variants of a family at an instant: which events its graphlet takes, and which variants differ.
+    """Compares the variants of family ``f`` at an instant, and counts what the survey wants to know of them.
 
-    Variants are rows of ``members`` (variable, columns), families are rows of ``family`` (first variant, end, bits of
-    the variables). ``before`` are those that differed at the instant before. Events of the graphlet are marked in
-    ``reference``, and the events and differences of the variants are counted in ``of_variant``.
+    Marks the events of the graphlet in ``reference``, counts events and deviations in ``of_variant``, and returns the
+    number of the graphlet's events and the variants that deviate, as a bit mask of variables. Variants are rows of
+    ``members`` (variable, columns), families are rows of ``family`` (first variant, end, bits of the variables), and
+    ``before`` are the variants that deviated at the family's last instant.
     """
     first, last, bits = family[f, 0], family[f, 1], family[f, 2]
     deviating, bound = 0, 0
@@ -296,7 +303,7 @@ def _compare(
         own = mask[e] & bits
         if own == 0:
             continue
-        # Most columns take the event, if all do or if they outweigh the others.
+        # The graphlet takes an event if all variants do, or if those that do have half of the columns or more.
         weight = 0
         if own != bits:
             for v in range(first, last):

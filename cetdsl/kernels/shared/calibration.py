@@ -1,8 +1,8 @@
 """Measures the costs of sharing on this machine, once; they are kept beside the compiled kernels.
 
-Small workloads of known work are carried out, some shared and some not, in each number system. The fixed prices say
-what each should take; how long it took corrects them. The fewer workloads tell two prices apart, the nearer these stay
-to the fixed ones, scaled to the speed of the machine.
+Small workloads, whose units of work are known, are run in each number system, some shared and some not. A regularised
+least squares fit turns the times into prices: it starts from the fixed prices, scaled to the speed of the machine, and
+leaves those that the workloads cannot tell apart near these.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from cetdsl.kernels.shared.writer import write_tape
 from cetdsl.kernels.vocabulary import Events, Floats, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
-#: Seconds that measuring goes on for; to prepare it takes as long again, once its kernels are loaded.
+#: Seconds that measuring goes on for; preparing it takes as long again once its kernels are loaded.
 BUDGET = 0.5
-#: Events of a workload, and of the same one made so small that what is done once for a chunk is all that it costs.
+#: Events of a workload, and of the same one made so small that it costs only what is done once for a chunk.
 _EVENTS, _FEW = 8_192, 64
 _WINDOW = 512
-#: Rounds after which measuring goes on no more.
+#: The most rounds of measuring.
 _ROUNDS = 20
-#: How much of an error in a price weighs as much as the same error in what a workload takes.
+#: The weight of a price's relative deviation from the scaled fixed one; that of a workload's relative error is 1.
 _TRUST = 0.1
-#: Prices further than this from the fixed ones, scaled to the machine, were measured beside other work.
+#: No price differs by more than this factor from the scaled fixed one: such a difference would come from other work.
 _FURTHEST = 10.0
 
 
@@ -86,7 +86,7 @@ def prices() -> Prices:
 
 
 def measure(budget: float = BUDGET) -> Prices:
-    """Measures the prices; what takes longer than the ``budget``, in seconds, is measured fewer times."""
+    """Measures the prices in rounds, until they have taken ``budget`` seconds; at least twice."""
     runs = [run for count in (_EVENTS, _FEW) for workload in _WORKLOADS for run in _runs(workload, count)]
     for run in runs:
         for act in run.acts:  # loads what is compiled
@@ -98,7 +98,7 @@ def measure(budget: float = BUDGET) -> Prices:
             for column, act in enumerate(run.acts):
                 before = time.thread_time_ns()
                 act()
-                # The least of all: what else goes on only makes it longer.
+                # The least time of all rounds, as other work on the machine can only make it longer.
                 took[row, column] = min(took[row, column], time.thread_time_ns() - before)
         rounds += 1
     work, half = np.array([run.work for run in runs]), len(runs) // 2
@@ -158,7 +158,7 @@ def _runs(workload: _Workload, count: int) -> Iterator[_Run]:
     specs, families = _queries(workload)
     template = merge_machines(specs, families)
     events = _events(workload, count)
-    # Windows that doubles hold the counts of.
+    # The windows are so short that doubles hold their counts.
     low = np.arange(0, count, _WINDOW)
     zero = np.zeros(len(low), dtype=np.int64)
     whole = Slices(low, np.minimum(low + _WINDOW, count), zero, low, np.arange(len(low)), 0, 0)
@@ -210,7 +210,7 @@ def _queries(workload: _Workload) -> tuple[list[KernelSpec], dict[int, int]]:
 
 
 def _events(workload: _Workload, count: int) -> Events:
-    """Returns bursts of B with an event of a prefix after each; some events of B are not for one of the variants."""
+    """Returns bursts of B, each after an event of a prefix; some events of B are not bound to one of the variants."""
     chance = np.random.default_rng(1)
     every = (1 << workload.variants) - 1
     mask = np.full(count, every, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The cells that hold the numbers of each column (one window of one query)."""
+"""The cells that hold the numbers of each *column*, that is, of each window of each query."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 
 
 class Cells(NamedTuple):
-    """The numbers of columns: one *cell* per node, accumulator and slot.
+    """The layout of the numbers of all columns: one *cell* per node, accumulator and slot.
 
-    The cells of repeating nodes come first, variant by variant: accumulator 0 of all nodes, then the other accumulators
-    by weight, so that what is done to a variant is done to few ranges of cells.
+    Nodes, variants and window numbers are those of :mod:`~cetdsl.kernels.shared.template`, slots those of
+    :class:`~cetdsl.kernels.shared.bursts.Frame`. The cells of repeating nodes come first, variant by variant:
+    accumulator 0 of all nodes, then the other accumulators by weight, so that an operation on a variant is one on few
+    ranges of cells.
 
     Attributes
     ----------
     count, repeating, size : int
-        Cells of all nodes, and of repeating ones; and the most that a plain node has.
+        The number of cells of all nodes, and of repeating ones; and the most cells of a plain node.
     accumulator_start, first, row : int64 arrays, shapes (nodes + 1,), (entries,), (entries,)
         The entries of each node, one per accumulator: its first cell, and its weights (-1: none).
     base : int64 array, shape (repeating,)
-        The cell of accumulator 0 of each cell's node and slot.
+        For each cell of a repeating node, the cell of accumulator 0 of the same node and slot.
     counted : int64 array, shape (variants, 2)
-        The cells of accumulator 0.
+        The range of each variant's cells of accumulator 0.
     weighed_start, weighed : int64 arrays, shapes (variants + 1,), (..., 3)
-        Weights and range of cells of the other accumulators.
+        Ranges of each variant's cells of the other accumulators: the weights, the first cell and the end.
     slot_start, slots : int64 arrays, shapes (windows + 1,), (nodes,)
-        The first slot of each window number, and how many slots that of each node has.
+        The first slot of each window number, and the number of slots of each node's window number.
     accumulators, out_start : int64 arrays, shape (queries,)
-        Accumulators of each query, and the row of the answer that its first slice begins at.
+        The number of accumulators of each query, and the first row of its answer.
     """
 
     count: int  # type: ignore[assignment]
@@ -55,8 +57,8 @@ class Cells(NamedTuple):
 def cells_of(template: Template, frame: Frame, weights: list[list[tuple[int, int]]], slices: Ints) -> Cells:
     """Lays out the cells.
 
-    ``weights`` are per query and accumulator the variable whose events are weighed (-1: all of them), and their weights
-    (-1: none); ``slices`` is how many slices each query has.
+    ``weights`` has for each query and accumulator the variable whose events add something (-1: all variables) and the
+    row of what they add (-1: nothing); ``slices`` is the number of slices of each query.
     """
     accumulators = np.array([len(own) for own in weights], dtype=np.int64)
     slots = frame.slots[template.window[template.query]]
@@ -69,7 +71,6 @@ def cells_of(template: Template, frame: Frame, weights: list[list[tuple[int, int
     first[order] = begin
     repeating = int(width[node < template.repeating].sum())
     own, later = node < template.repeating, entries.number[order] > 0
-    # Of each cell of a repeating node, the one of accumulator 0 beside it.
     base = np.repeat((first[entries.start[node]] - begin)[own], width[own]) + np.arange(repeating)
 
     def ranges(which: Bools) -> tuple[Ints, Ints]:

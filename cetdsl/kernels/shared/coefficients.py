@@ -1,8 +1,10 @@
 """The coefficients of graphlets: the effect of events on the total of any column that takes them.
 
 After some events a column's total is ``total + (g - 1) * x + h * x0`` (:mod:`~cetdsl.kernels.shared.snapshots`). The
-coefficients of consecutive events combine to ``(g1 * g2, g1 * h2 + h1 * g2)``. Those of steps between two others
-are quotients of prefixes modulo a prime; rounded numbers, which cannot be divided without loss, are combined in a tree.
+coefficients of consecutive events combine to ``(g1 * g2, g1 * h2 + h1 * g2)``. A *step* is what one operation of the
+tape lets a graphlet take. The coefficients of a range of steps are needed wherever a column is brought up to date:
+modulo a prime they are quotients of prefixes; rounded numbers, which cannot be divided without loss, are combined in a
+tree.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ Table = NDArray[Any]
 class Coefficients(NamedTuple):
     """The coefficients of an island's graphlets.
 
-    The entries of a graphlet begin at ``start``. Modulo primes entry ``p`` holds ``g``, ``1 / g`` and ``h / g`` of its
-    first ``p`` steps, each of which is one operation of the tape. Else the entries are a tree over its ``size`` steps:
+    The entries of a graphlet begin at ``start``. Modulo primes, entry ``p`` holds ``g``, ``1 / g`` (``shrink``) and
+    ``h / g`` of the graphlet's first ``p`` steps. For rounded numbers, the entries are a tree over its ``size`` steps:
     entry ``size + p`` is step ``p``, and entry ``e`` combines ``2 * e`` and ``2 * e + 1``.
     """
 
@@ -64,7 +66,10 @@ def weigh_step(
     system: System,
     h: Table,
 ) -> int:
-    """Writes ``h`` of the events that an operation is about, and returns how often they double (``-m`` : ``1 + m``)."""
+    """Writes ``h`` of the events of an operation, and returns their number ``n``, negative if they are simultaneous.
+
+    So ``g`` is ``2**n`` for ``n > 0``, and ``1 - n`` otherwise.
+    """
     n, low, high = operation[op.COUNT], operation[op.LOW], operation[op.HIGH]
     families = len(template.family_bits)
     for row in range(len(weights.start) - 1):
@@ -81,7 +86,7 @@ def weigh_step(
 
 @jit
 def count_steps(tape: Tape, island: int, found: Coefficients) -> None:
-    """Gives each graphlet its entries."""
+    """Counts the steps of each graphlet on an island, and sets where its entries begin."""
     found.size[:] = 0
     for k in range(tape.start[island], tape.start[island + 1]):
         if tape.operation[k, op.CODE] == op.ADVANCE:
@@ -150,8 +155,8 @@ def _fill_trees(system: System, found: Coefficients) -> None:
             _combine(found, left + 1, system, found.g[at], found.h[at])
 
 
-# One of the two for each number system, and no branch in one for all: so each is small enough for LLVM to inline it,
-# without which playing a tape of rounded numbers takes 1.1 to 2.8 times as long.
+# Each number system has an implementation of its own, and not one with a branch, so that each is small enough for LLVM
+# to inline. Otherwise playing a tape of rounded numbers takes 1.1 to 2.8 times as long.
 @by_types
 def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
     """Writes ``g`` and ``h`` of a graphlet's steps ``since <= p < now``."""
@@ -186,7 +191,7 @@ def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h
 
 @jit
 def _combine(found: Coefficients, at: int, system: System, g: Table, h: Table) -> None:
-    """Combines coefficients, in any order: they commute."""
+    """Combines ``g`` and ``h`` with those of an entry; the order does not matter, as combining commutes."""
     prime = system.prime[0]
     for row in range(h.shape[0]):
         grown = multiply(h[row, 0], found.g[at, 0], prime, 0.0)

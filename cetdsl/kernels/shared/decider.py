@@ -1,4 +1,4 @@
-"""Decides what the queries of a merged template share, by one of the models of costs."""
+"""Decides which variants of a merged template (:mod:`~cetdsl.kernels.shared.template`) share, by a model of costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cetdsl.kernels.vocabulary import Floats, Ints
 
 
 class Decider:
-    """Decides for each burst ("dynamic"), once, from ``deviations`` and the first chunk ("static"), or not at all.
+    """Decides for each burst ("dynamic"), once, from ``deviations`` and the first chunk ("static"), or in advance.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class Decider:
     template : Template
         Their merged machines.
     sharing : {"dynamic", "static", "always", "never"}
-        Whose decision it is.
+        When decisions are made; "always" and "never" are decisions themselves.
     deviations : sequence of (float or None)
-        For static sharing, per query: the share of the events of its Kleene patterns at which it does otherwise than
-        most queries; None where the first chunk is to tell.
+        For static sharing, per query: the share of the events of its Kleene patterns that it treats otherwise than most
+        queries (it takes them and most do not, or the other way round); None: the share in the first chunk.
     cost_model : {"calibrated", "equation-8", "equation-7"}
-        What decisions go by: the ``prices``, or the equations of the paper as they are.
+        Decisions compare costs by the ``prices``, or by an equation of the paper as it is.
     prices : Prices
         What work costs on this machine.
     """
@@ -58,7 +58,7 @@ class Decider:
         self.template, self.sharing, self.cost_model, self.prices = template, sharing, cost_model, prices
         self.deviations = _of_variants(template, deviations)
         additive = [additive_accumulators(spec) for spec in specs]
-        # What all chunks have in common is found once: a chunk's decisions take some ten microseconds.
+        # What does not depend on the chunk is computed once, because a chunk's decisions take some ten microseconds.
         query = template.query[: template.repeating]
         self._demand = Demand(
             template.window[query],
@@ -99,7 +99,7 @@ class Decider:
         return Load(frame.columns, cells, self._predecessors, demand.rows)
 
     def _of_residues(self, frame: Frame, seen: Survey) -> Floats:
-        """Returns the rates of all passes that this chunk will take, if it has long windows."""
+        """Returns the rates of all passes in residues and scaled numbers that a chunk with long windows will take."""
         sizes = frame.island[:, 1] - frame.island[:, 0]
         largest, taken = sizes.max(initial=0), seen.events.sum() / max(int(sizes.sum()), 1)
         passes = np.ceil(largest * taken / (MULTIPLIED.bits - 1) / MULTIPLIED.most)
@@ -119,7 +119,7 @@ def _of_variants(template: Template, deviations: Sequence[float | None]) -> Floa
 
 
 def predecessors(template: Template) -> Ints:
-    """Returns of each variant how many types of events may come before one of its own, which may do so too."""
+    """Returns for each variant the most variables that may precede it directly in one query, itself included."""
     found = np.ones(template.variants, dtype=np.int64)
     for node in range(template.repeating):
         sources = template.source[template.source_start[node] : template.source_start[node + 1]]

@@ -1,10 +1,11 @@
 """Shared online trend aggregation: many queries over a chunk of events in one pass (Hamlet, SIGMOD 2021).
 
-The queries' machines are merged into one template; the Kleene states that they have in common are propagated once.
-Whether a query shares is decided burst by burst (:mod:`~cetdsl.kernels.shared.benefit`), and the decisions are written
-down once (:mod:`~cetdsl.kernels.shared.writer`) and then carried out in each number system
-(:mod:`~cetdsl.kernels.shared.snapshots`). Over a chunk with infinite values, queries that sum them up are evaluated by
-themselves in the same call. The answers are those of each query by itself.
+The queries' machines are merged into one template (:mod:`~cetdsl.kernels.shared.template`), so that the Kleene states
+that they have in common can be propagated once. A cost model decides for each burst of events which queries share
+(:mod:`~cetdsl.kernels.shared.benefit`). The decisions, and all operations that follow from them, are written to a
+*tape* once per chunk (:mod:`~cetdsl.kernels.shared.writer`), and the tape is played in each number system that the
+counts need (:mod:`~cetdsl.kernels.shared.snapshots`). A query that sums up infinite values or NaN in a chunk is
+evaluated by itself over this chunk. The answers are those of each query by itself.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ class Metrics(NamedTuple):
     unshared: int = 0
     #: Bursts of the variables that Kleene states read.
     bursts: int = 0
-    #: Graphlets that several variants propagated as one, and graphlets of one variant's own.
+    #: Bursts in which some variant was in its family's graphlet, and, counted by variant, those in which one was not.
     shared: int = 0
     split: int = 0
     #: How often a variant left its family's graphlet for a stretch of bursts, and joined it again.
     splits: int = 0
     merges: int = 0
-    #: Snapshots of columns taken because what leads to the graphlet had changed or its total was read, ...
+    #: Snapshots of columns taken because the column's influx had changed or its total was read, ...
     snapshots: int = 0
-    #: ... and because a single event was not for all variants.
+    #: ... and because an event was bound to some variants of a family and not to others.
     event_snapshots: int = 0
     #: Events whose coefficients were propagated for several columns at once.
     propagated: int = 0
@@ -80,22 +81,23 @@ class Metrics(NamedTuple):
 
 
 class WorkloadEvaluator:
-    """Evaluates queries that share over chunk after chunk of sorted events.
+    """Evaluates the queries of a merged template over chunk after chunk of sorted events.
 
-    Their masks, codes, values and lists are numbered together. Whether they share (``sharing``) is decided for each
-    burst ("dynamic"), once, from ``deviations`` and the first chunk ("static"), or not at all ("always", "never").
+    All queries number variables, code columns, value columns and lists alike. Which of them share is decided for each
+    burst (``sharing`` is "dynamic"), once, from ``deviations`` and the first chunk ("static"), or in advance ("always",
+    "never").
 
     Parameters
     ----------
     families : mapping of int to int, optional
         Variables of one type have equal numbers here.
     deviations : sequence of (float or None), optional
-        For static sharing, per query: the share of the events of its Kleene patterns at which it does otherwise than
-        most queries; None where the first chunk is to tell.
+        For static sharing, per query: the share of the events of its Kleene patterns that it treats otherwise than most
+        queries (it takes them and most do not, or the other way round); None: the share in the first chunk.
     in_panes : sequence of bool, optional
-        Whether products of panes evaluate a query by itself, over a chunk in which it cannot share.
+        Whether a query that cannot share over a chunk is evaluated there by products of panes, and not by propagation.
     cost_model : {"calibrated", "equation-8", "equation-7"}
-        What decisions go by: the ``prices``, or the equations of the paper as they are.
+        Decisions compare costs by the ``prices``, or by an equation of the paper as it is.
     prices : Prices, optional
         What work costs on this machine.
     """
@@ -117,7 +119,7 @@ class WorkloadEvaluator:
         self._by_itself = cache(evaluator_of)
         self._extremes = cache(AbreastEvaluator)
         self._sets: dict[tuple[int, ...], SharedSet] = {}
-        # The sums of a moment are made of deviations, which are finite.
+        # The sums for variances add up deviations from an origin, which are finite.
         self._summed = [
             {a.column for a in spec.answer.accumulators if a.update.power == 1 and not a.update.moment}
             for spec in self.specs
@@ -152,7 +154,7 @@ class WorkloadEvaluator:
         return [found[q] for q in range(len(self.specs))], metrics
 
     def _by_number(self, members: tuple[int, ...], metrics: Metrics) -> Metrics:
-        """Returns the metrics of the members, with numbers for each of all queries."""
+        """Returns the metrics of the members with the numbers by query spread over all queries: 0 for the others."""
         together, alone = np.zeros((2, len(self.specs)), dtype=np.int64)
         together[list(members)], alone[list(members)] = metrics.together, metrics.alone
         return metrics._replace(together=together, alone=alone)
@@ -165,7 +167,7 @@ class WorkloadEvaluator:
         columns: list[ValueColumn],
         slices: Sequence[Slices],
     ) -> None:
-        """Adds the extremes of the members, by one walk over the events."""
+        """Adds the extremes of the members; one walk over the events computes them for all."""
         own = [q for q in members if q in self._with_extremes]
         if own:
             walk = self._extremes(tuple(self.specs[q] for q in own))
@@ -173,7 +175,7 @@ class WorkloadEvaluator:
                 found[q] = found[q]._replace(extremes=extremes)
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
-        """Returns the queries with windows in this chunk but for those with infinite sums, which are not linear."""
+        """Returns the queries that can share: those with windows in this chunk that sum up finite values only."""
         rounded_columns = {column for column in set().union(*self._summed) if not columns[column].is_exact}
         infinite = {column for column in rounded_columns if not np.isfinite(columns[column].doubles()).all()}
         self.infinite |= {q for q, own in enumerate(self._summed) if own & infinite}
@@ -181,12 +183,12 @@ class WorkloadEvaluator:
 
 
 def evaluator_of(spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator:
-    """Makes the evaluator of a query by itself, as it is planned."""
+    """Makes the evaluator of a single query: by products of panes if it is planned so, else by propagation."""
     return PanesEvaluator(spec) if in_panes else Evaluator(spec)
 
 
 class SharedSet:
-    """The queries of one merged template, and who decides which of them share when."""
+    """The queries of one merged template, with what decides about their sharing and what computes their values."""
 
     def __init__(self, specs: Sequence[KernelSpec], template: Template, decider: Decider) -> None:
         self.template, self.decider, self._player = template, decider, Player(specs)

@@ -1,7 +1,12 @@
 """The tape: the operations on the snapshots of a chunk, in order of time and without any values.
 
-An operation is a row: its code, then its operands. An operand has the same column in all operations that have it. The
-writer of tapes appends rows by the functions below alone, and the player reads them by the same names.
+What bursts do to the counts of a query depends on which events the query takes, and not on the counts. So a chunk is
+read, and the decisions on sharing are made, only once: :mod:`~cetdsl.kernels.shared.writer` writes down which
+operations follow. :mod:`~cetdsl.kernels.shared.snapshots` then *plays* the tape, that is, carries the operations out,
+once in each number system, and where counts are exact once for each batch of primes.
+
+An operation is a row: its code, then its operands. An operand has the same column in all operations that have it. Rows
+are appended by the functions below alone, and read by the same names of columns.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ OPEN, CLOSE, ADVANCE, EACH, JUMP, SYNC, SPLIT, MERGE, BIND, VALUE, APPLY, REFRES
 
 #: The columns of an operation, whatever it is.
 CODE, OPERANDS = 0, 5
-#: What it is about: a number of windows, graphlet, variant, variable, plain node or link.
+#: What it is about: a window number, graphlet, variant, variable, plain node or link.
 WINDOWS = GRAPHLET = VARIANT = VARIABLE = NODE = LINK = 1
 #: How many events; the graphlet that is joined; where a value is staged; nodes ``[FIRST_NODE, LAST_NODE)``.
 COUNT = JOINED = STAGE = FIRST_NODE = 2
@@ -45,8 +50,8 @@ class Tape(NamedTuple):
     mode : int8 array, shape (islands, variants)
         How each variant is propagated when the island begins.
     stages, longest, most_bound : int
-        The most values that are staged at once, the most single events that are taken in one go, and the most events
-        that a plain node takes so.
+        The most values that are staged at once, the most single events that one operation takes, and the most that one
+        operation binds to a plain node.
     """
 
     operation: Operations
@@ -59,7 +64,7 @@ class Tape(NamedTuple):
 
 @inlined
 def put_border(out: Operations, at: int, code: int, windows: int, slice: int, slot: int) -> int:
-    """Appends: a slice opens in a slot of its windows, or (``CLOSE``) closes, whose totals are its answer."""
+    """Appends: a slice opens in a slot of its window number, or (``CLOSE``) closes, and its totals are its answer."""
     out[at, CODE], out[at, WINDOWS], out[at, SLICE], out[at, SLOT] = code, windows, slice, slot
     return at + 1
 
@@ -112,6 +117,6 @@ def put_apply(out: Operations, at: int, node: int, stage: int) -> int:
 
 @inlined
 def put_refresh(out: Operations, at: int, link: int) -> int:
-    """Appends: the sources of a link's nodes have new values; all of both are up to date."""
+    """Appends: the nodes of a link add up their sources' values anew; the sources and the nodes are up to date."""
     out[at, CODE], out[at, LINK] = REFRESH, link
     return at + 1

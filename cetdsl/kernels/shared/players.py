@@ -1,6 +1,7 @@
 """Evaluates the accumulators of many queries at once, in the number systems that they need.
 
-Tables of all queries have a row per slice, query after query, and a column per accumulator.
+How numbers are computed in one system is up to the *passes* that a caller hands in (:class:`Passes`). Their tables have
+a row per slice, query after query, and a column per accumulator.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cetdsl.kernels.wire.values import ValueColumn
 
 
 class Kind(NamedTuple):
-    """The value that events add to an accumulator, or (``magnitude``) a bound; see :meth:`ValueColumn.weights`."""
+    """What events add to an accumulator, see :meth:`ValueColumn.weights`, or its absolute value (``magnitude``)."""
 
     update: Update
     column: int
@@ -38,10 +39,10 @@ class Kind(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """The sums that the accumulators of many queries keep; the first of each query counts trends.
+    """The sums that the accumulators of many queries keep; the first accumulator of each query counts trends.
 
-    ``rows`` has of each query and accumulator its variable (-1: all) and which of the ``kinds`` an event of that adds
-    (-1: none).
+    ``rows`` has for each query and accumulator its variable (-1: all) and the number of what an event of this variable
+    adds, among ``kinds`` (-1: nothing).
     """
 
     rows: list[list[tuple[int, int]]]
@@ -49,7 +50,7 @@ class Weighed(NamedTuple):
 
     @classmethod
     def of(cls, accumulators: Sequence[Sequence[tuple[int, Kind]]]) -> Weighed:
-        """Numbers the kinds of additions, from variable and kind of each query's accumulators."""
+        """Numbers the different kinds, given the variable and the kind of each query's accumulators."""
         numbers: dict[Kind, int] = {}
         rows = []
         for own in accumulators:
@@ -66,14 +67,15 @@ class Passes(Protocol):
 
 
 class _Asked:
-    """The accumulators that the queries need, where the same columns are exact: found once, for chunks are many.
+    """The accumulators to compute, which depend on which value columns are exact; found once and not for each chunk.
 
     Attributes
     ----------
     scaled, exact : Weighed
-        The accumulators of each query, then the magnitudes of those that may cancel out; and the whole ones.
+        The accumulators to compute rounded, which are those of each query and the magnitudes of its whole ones that may
+        cancel out; and the accumulators to compute exactly, which are the whole ones.
     count : list of int
-        Accumulators of each query.
+        The number of accumulators of each query.
     whole : list of list of int
         The accumulators of each query that are whole numbers.
     width : int
@@ -95,10 +97,10 @@ class _Asked:
             def kind(k: int, magnitude: bool = False, own: Sequence[Any] = own, whole: Any = whole) -> tuple[int, Kind]:
                 return own[k].variable, Kind(own[k].update, own[k].column, k in whole, magnitude)
 
-            # Those that may cancel out are bounded by their magnitudes.
+            # Magnitudes bound the size of those that may cancel out.
             signed = [k for k in whole if own[k].update.may_cancel]
             scaled.append([kind(k) for k in range(len(own))] + [kind(k, magnitude=True) for k in signed])
-            # The first accumulator weighs the others, so it is there in any case.
+            # The sums need the first accumulator, the count, so it is computed in any case.
             exact.append([kind(k) for k in whole or [0]])
             if whole:
                 self.number[q, : len(whole)] = whole
@@ -108,14 +110,14 @@ class _Asked:
 
 
 class Player:
-    """Works out the accumulators of some queries that add up, chunk after chunk."""
+    """Computes the accumulators of some queries that add up, chunk after chunk."""
 
     def __init__(self, specs: Sequence[KernelSpec]) -> None:
         self._specs = tuple(specs)
         self._known: dict[tuple[bool, ...], _Asked] = {}
 
     def values(self, passes: Passes, columns: list[ValueColumn], slices: Sequence[Slices], long: Bools) -> list[Values]:
-        """Computes the accumulators over slices, with an entry for each query; ``long`` is as in the ladder."""
+        """Computes the accumulators of each query over its slices; ``long`` marks those likely to overflow doubles."""
         asked = self._asked(columns)
         counts = [len(cut.low) for cut in slices]
         scaled = rounded(passes.rounded(asked.scaled), long, max(map(len, asked.scaled.rows)))

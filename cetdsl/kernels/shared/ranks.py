@@ -1,9 +1,9 @@
 """Index tables of many predicates that compare the same later column, with one sort for all of them.
 
 ``t.price * 1.01 < NEXT(t).price`` and ``t.price * 1.02 < NEXT(t).price`` put events into a tree in the same order, and
-ask for different parts of it. So the events are sorted once, each such predicate is given its own queries by a merge of
-both sorted sides, and the tree is kept once, with the values of all predicates' states side by side. Whether the order
-is the same is seen from the values, chunk by chunk.
+ask for different prefixes of it. So the events are sorted once, a merge of both sorted sides finds each predicate's
+prefixes, and there is one tree, with the values of the states of all these predicates side by side. Whether two
+predicates have the same order is found out from the values of each chunk.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def _place_together(
     rows: Places,
     tables: Ints,
 ) -> Bools:
-    """Writes the rows of several trees, and returns which of them have the order of the first one.
+    """Writes the rows of those of several trees that have the order of the first one, and returns which these are.
 
-    ``flip`` turns the order around where -1 (``x ^ -1`` is ``~x``), as trees answer by their beginning; ``inclusive``
-    says whether equal values count.
+    A tree answers queries for prefixes. ``flip`` is -1, which reverses the order (``x ^ -1`` is ``~x``), where a prefix
+    is to have the largest values, else 0. ``inclusive`` says whether equal values count.
     """
     fits = np.ones(len(earlier), dtype=np.bool_)
     mask, codes, valid, segment_start = events.mask, events.codes, events.valid, events.segment_start

@@ -1,18 +1,20 @@
 """Snapshots and their growth: a tape (:mod:`~cetdsl.kernels.shared.operations`) is played in one number system.
 
-A *column* (one window of one query) keeps for each repeating node two numbers: ``total``, the trends that end in the
-node, and ``influx``, those that lead to it from elsewhere (in Hamlet's words, the predecessors' totals). An event that
-the node takes has the value ``x = influx + total``, and doubles it. So, for a column whose influx stays as it is, ``x``
-is a *snapshot*: after some events its total is::
+A *column* (one window of one query) keeps two numbers for each repeating node (a Kleene state, see
+:mod:`~cetdsl.kernels.shared.template`): ``total``, the number of trends that end in the node, and ``influx``, the
+number of trends that the node's next event continues or begins, other than those that end in the node itself (in
+Hamlet's words, the predecessors' totals). An event that the node takes has the value ``x = influx + total``, which it
+adds to the total, and so doubles ``x``. As long as a column's influx does not change, its present ``x`` is a *snapshot*
+from which its later totals follow: after some events the total is::
 
     total + (g - 1) * x              for counts
     total + (g - 1) * x + h * x0     for sums (x0 is the snapshot of the count)
 
-where ``g`` and ``h`` depend on the events alone, not on the column. They are the *coefficients* of the graphlet,
-computed once for all columns that share it (:mod:`~cetdsl.kernels.shared.coefficients`). A column is brought up to
-date, which makes a new snapshot, only when its influx changes, its total is read, or it takes an event that the
-graphlet does not (or the other way round). Groups of simultaneous events, which do not see each other, have
-``g = 1 + m``.
+where ``g`` and ``h`` depend on the events alone, not on the column. They are the *coefficients* of a *graphlet*, the
+events that the columns sharing it take, and are computed once for all these columns
+(:mod:`~cetdsl.kernels.shared.coefficients`). A column is brought up to date, which makes a new snapshot, only when its
+influx changes, when its total is read, or when it takes an event that the graphlet does not (or the other way round). A
+single event has ``g = 2``; ``m`` simultaneous events, which do not follow each other, have ``g = 1 + m``.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from cetdsl.kernels.vocabulary import Ints
 
 @inlined
 def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: System, g: Table, h: Table) -> None:
-    """Lets a cell other than accumulator 0 take the events that ``g`` and ``h`` stand for."""
+    """Brings a cell of a sum up to date: it takes the events whose coefficients are ``g`` and ``h``."""
     for t in range(lanes(system)):
         prime, reciprocal = system.prime[t], system.reciprocal[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
@@ -47,7 +49,7 @@ def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: S
 
 @inlined
 def _grow_count(total: Table, influx: Table, cell: int, system: System, g: Table) -> None:
-    """Lets a cell of accumulator 0 take the events that ``g`` stands for."""
+    """Brings a cell of accumulator 0, a count, up to date: it takes the events whose coefficient is ``g``."""
     for t in range(lanes(system)):
         prime = system.prime[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
@@ -91,12 +93,12 @@ class _State(NamedTuple):
     ----------
     total, influx : arrays, shape (cells, primes)
     alive, staged : arrays, shapes (slots, primes), (stages * cells of a plain node, primes)
-        One in the slots of windows that are open; and the values of events that are being bound.
+        The number 1 in the slots of windows that are open, else 0; and the values of events that are being bound.
     joined, now, since : int64 arrays, shapes (variants,), (graphlets,), (repeating cells,)
-        The graphlet of each variant (-1: none), the steps that each graphlet has done, and how many of these each cell
-        has seen.
+        The graphlet of each variant (-1: none), the number of steps of each graphlet so far, and up to which of these
+        each cell is up to date.
     asked : int64 array, shape (3,)
-        Graphlet, first step and end of what the coefficients ``g`` and ``h`` are of.
+        The steps that ``g`` and ``h`` are the coefficients of: graphlet, first step, end.
     g, h, step_g, step_h, weight : arrays, shapes (primes,), (rows, primes), (primes,), (rows, primes), (primes,)
         The last three are room for the coefficients of one step, and for the weight of an event.
     """
@@ -120,7 +122,7 @@ class _State(NamedTuple):
 def _sync(
     cells: Cells, found: Coefficients, system: System, state: _State, node: int, entry: int, first: int, last: int
 ) -> None:
-    """Brings slots ``[first, last)`` of a repeating node up to its graphlet, if it is in one."""
+    """Brings the slots ``[first, last)`` of a repeating node up to date with graphlet ``entry``; -1: it is in none."""
     if entry < 0:
         return
     now = state.now[entry]
@@ -154,7 +156,8 @@ def play(
 ) -> None:
     """Plays the tape of some islands; ``out``, shape (rows, primes), receives the accumulators of each query and slice.
 
-    ``mask`` and ``reference`` are the variables that take each event, and the families whose graphlets do.
+    ``mask`` and ``reference`` have, as bits, the variables that each event is bound to and the families whose graphlets
+    take it.
     """
     primes, rows = lanes(system), len(weights.start) - 1
     families, variants = len(template.family_bits), len(template.bit)
@@ -194,7 +197,7 @@ def _play_islands(
     found: Coefficients,
     out: Table,
 ) -> None:
-    """Plays islands as :func:`play` does, which holds the arrays of ``state`` and ``found`` that are borrowed here."""
+    """Plays islands; :func:`play` owns the arrays of ``state`` and ``found``, so that they can be borrowed here."""
     template, tape, cells, weights = borrowed(template), borrowed(tape), borrowed(cells), borrowed(weights)
     system, state, found, out = borrowed(system), borrowed(state), borrowed(found), borrowed(out)
     families, variants = len(template.family_bits), len(template.bit)
@@ -299,7 +302,7 @@ def _play_jump(
     state: _State,
     operation: Operations,
 ) -> None:
-    """Lets a variant in no graphlet take events at once."""
+    """Lets a variant in no graphlet take several events at once, by their coefficients."""
     v, total, influx, g, h = operation[op.VARIANT], state.total, state.influx, state.step_g, state.step_h
     entry = len(template.family_bits) + v
     count = weigh_step(operation, entry, template, weights, mask, reference, system, h)
@@ -352,9 +355,9 @@ def _bind(
     stage: int,
     events: tuple[int, int, int],
 ) -> None:
-    """Stages the value of events that are bound on entering a plain node, in all slots.
+    """Stages the value of events that enter a plain node, in all slots.
 
-    ``events`` are their number, and the first and the end of the events that they are among.
+    ``events`` are their number, and the begin and the end of the range of events that they are among.
     """
     total, staged, weight = state.total, state.staged, state.weight
     count, low, high = events
@@ -392,7 +395,7 @@ def _multiply_by(values: Table, at: int, count: int, system: System) -> None:
 
 @inlined
 def _apply(template: Template, cells: Cells, system: System, state: _State, node: int, stage: int) -> None:
-    """Adds a bound event's value to its node's total and to what leads to repeating nodes."""
+    """Adds a staged value to the total of its plain node, and to the influx of the repeating nodes that it leads to."""
     total, influx, staged = state.total, state.influx, state.staged
     slots, primes = cells.slots[node], lanes(system)
     for accumulator in range(cells.accumulators[template.query[node]]):
@@ -409,7 +412,7 @@ def _apply(template: Template, cells: Cells, system: System, state: _State, node
 
 @jit
 def _refresh(template: Template, cells: Cells, system: System, state: _State, node: int) -> None:
-    """Adds up anew what leads to a repeating node."""
+    """Computes the influx of a repeating node anew, from the totals of its sources."""
     total, influx, alive = state.total, state.influx, state.alive
     query = template.query[node]
     window = template.window[query]

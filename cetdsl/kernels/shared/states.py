@@ -1,8 +1,8 @@
-"""States of several queries that are entered by the same trends, merged into one.
+"""Merges states of several queries that the same trends enter.
 
-Two states are equal when they read the same variable in the same windows, when trends begin there under the same
-guards, and when equal states lead to them under the same comparisons. Then every event has the same value in both, so
-what queries have in common up to some point of their patterns is propagated once, whatever follows.
+Two states are equal if they read the same variable in the same windows, if trends begin in both under the same guards
+or in neither, and if equal states lead to them under the same comparisons. Then every event has the same value in both.
+So a prefix that the patterns of several queries have in common is propagated once, whatever follows it in each.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ Entry = tuple[int, tuple[Comparison, ...]]
 
 @attrs.frozen
 class MergedStates:
-    """The states of several queries, equal ones once.
+    """The merged states of several queries.
 
     Attributes
     ----------
     variable : tuple of int
-        Of each state.
+        The variable that each state reads.
     begins : tuple of (tuple of int) or None
-        The guards of each state that trends may begin in.
+        The guards of each state that trends may begin in; None: they may not.
     entries : tuple of tuple of (int, tuple of Comparison)
-        What leads to each state; an entry may repeat.
+        The edges that lead to each state, as sources and comparisons; an edge may repeat.
     ends : tuple of tuple of (int, int, tuple of int)
-        Where the trends of each query end: state, how often, guards.
+        Where the trends of each query end: the state, how many of the query's final states have become it, and the
+        guards.
     queries : tuple of frozenset of int
         The queries that each state belongs to.
     window, windows : tuple of int
@@ -95,7 +96,7 @@ def merge_states(machine: Machine, owner: Sequence[int], window: Sequence[int]) 
         entering[edge.target].append((edge.source, comparisons))
     number = _numbered([(machine.variables[s], begins.get(s), window[owner[s]]) for s in range(count)])
     while True:
-        # Refined until the entries of a state no longer tell it from those of its number.
+        # Classes of states are refined until all states of a class have the same entries.
         seen = [(number[s], frozenset(Counter((number[p], c) for p, c in entering[s]).items())) for s in range(count)]
         finer = _numbered(seen)
         if len(set(finer)) == len(set(number)):

@@ -1,4 +1,4 @@
-"""Plays the tape of a chunk in the number systems that its counts need."""
+"""Plays the tape of a chunk (:mod:`~cetdsl.kernels.shared.operations`) in the number systems that its counts need."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TapePasses:
 
     def _played(self, cells: Cells, weights: Weights, system: System, rows: Ints) -> NDArray[Any]:
         """Plays the tape; returns the accumulators of some rows, shape (rows, most accumulators, primes)."""
-        # One line more than there are accumulators is left 0, for those that a query has not.
+        # The last row stays 0; it stands for the accumulators that a query lacks.
         out = np.zeros((int((cells.accumulators * self.counts).sum()) + 1, len(system.prime)), dtype=system.prime.dtype)
         mask, reference, islands = self.events.mask, self.seen.reference, np.flatnonzero(np.bincount(self.island[rows]))
         play(self.template, self.tape, cells, weights, mask, reference, system, islands, out)
@@ -116,5 +116,5 @@ class TapePasses:
 
     @property
     def _most(self) -> int:
-        """Returns more than the events that anything takes at once, one of an instant included."""
+        """Returns a bound above the number of simultaneous events, and of events that a plain node takes in one go."""
         return max(self.seen.largest, self.tape.most_bound) + 2

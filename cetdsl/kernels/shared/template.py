@@ -1,9 +1,10 @@
 """The merged template of a workload: the machines of all queries side by side, with the Kleene states that they share.
 
-A state that repeats without a predicate is *repeating*; all repeating states that read one variable take the same
-events, whatever their query and window, and can be propagated once. Such a variable is a *variant*: variants of
-one type, whatever else each of them demands, form a *family*, and mostly take the same events as well. All other
-states are *plain*; they are private to their query (Hamlet, SIGMOD 2021, section 3.1).
+A state with a loop, which is the state of a Kleene pattern, is *repeating*; no predicates compare events in these
+queries. All repeating states that read one variable take the same events, whatever their query and window, and can be
+propagated once. Such a variable is a *variant*. Variants of one event type, whatever other conditions each of them has,
+form a *family*, and mostly take the same events as well. All other states are *plain*; they are private to their query
+(Hamlet, SIGMOD 2021, section 3.1).
 """
 
 from __future__ import annotations
@@ -27,30 +28,37 @@ BITS = 64
 class Template(NamedTuple):
     """The states of all queries as *nodes*, repeating ones first, in order of their variants and windows.
 
+    An array ``x_start`` says where the entries of each row begin in ``x``.
+
     Attributes
     ----------
     repeating : int
-        How many nodes repeat.
+        The number of repeating nodes.
     query, variable, variant, begins, ends : arrays, shape (nodes,) but for ``variant``, (repeating,)
+        The query of each node, the variable that it reads, its variant, and whether trends may begin and end in it.
     window : int64 array, shape (queries,)
-        Queries with equal windows have equal numbers.
+        The *window number* of each query; queries with equal windows have equal numbers.
     source_start, source, target_start, target : int64 arrays
-        The nodes that lead to each node, itself left out; and the repeating nodes that each plain node leads to.
+        The nodes that lead to each node, without the node itself; and the repeating nodes that each plain node leads
+        to.
     bit, family : int64 arrays, shape (variants,)
         The variable of each variant, and its family.
     part_start : int64 array, shape (variants * windows + 1,)
-        The nodes of variant ``v`` and windows ``w`` begin at entry ``v * windows + w``.
+        Where the nodes of each variant and window number begin: those of variant ``v`` and number ``w`` are in entry
+        ``v * windows + w``.
     family_start, family_bits : int64 arrays, shapes (families + 1,), (families,)
         The variants of each family, and their variables as a bit mask.
     plain_bits, crowded : int
         As bit masks, the variables of plain nodes, and those that two plain nodes of one query read.
     plain_start, plain, near_start, near : int64 arrays
-        The plain nodes that read each variable, and the variants next to these: theirs are the values that an event of
-        the variable reads or changes.
+        The plain nodes that read each variable; and the variants with nodes next to these, whose values an event of the
+        variable reads or changes.
     touch : int64 array, shape (touches, 2)
-        Each plain node and repeating neighbour, as an entry of ``near`` and a query.
+        A row for each plain node and repeating neighbour of it: the entry of ``near`` that has the neighbour's variant,
+        and the query.
     link_source, link_target, link_start, link_node : int64 arrays
-        Variants of which one leads to the other within a query, and the nodes that each such link leads to.
+        A *link* is a pair of variants such that a node of the one leads to a node of the other within a query: both
+        variants, and the nodes that the link leads to.
     member_start, member, own_start, own : int64 arrays
         The queries of each window number, and the nodes of each query.
     """
@@ -112,7 +120,7 @@ def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int]) -> 
 
     Variables of one type have equal ``families``; those left out are families of their own.
     """
-    # Planning sees to it; without it the answers would be wrong: a span is about each first event apart.
+    # The planner ensures this. With a span, for one, the answers would be wrong: it depends on each first event.
     assert not any(s.query.windowing.kind == SPAN or s.query.pairs or s.query.negations for s in specs)
     assert not any(edge.comparisons or edge.listed for s in specs for edge in s.query.machine.edges)
     machines = [spec.query.machine for spec in specs]
@@ -197,7 +205,7 @@ def _neighbours(
 
 
 def _mask(variables: Sequence[int]) -> int:
-    """Returns the variables as the bits of a signed number, as masks of events are."""
+    """Returns variables as the bits of a signed number, like the masks of events."""
     return int(np.bitwise_or.reduce(np.left_shift(1, _ints(variables)), initial=0))
 
 

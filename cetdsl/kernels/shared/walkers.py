@@ -1,4 +1,7 @@
-"""Evaluates many queries abreast over chunk after chunk, in the number systems that their answers need."""
+"""Evaluates many queries *abreast*: one walk over the events of a chunk propagates them all.
+
+A walk (:mod:`~cetdsl.kernels.shared.abreast`) computes in one number system; there are as many as the answers need.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +30,22 @@ from cetdsl.kernels.shared.walks import COUNTED, Asked, LaidOut, ends_of, indexe
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
-#: Numbers that the indexes of a walk may hold at once; more are kept by several walks, of fewer queries each.
+#: Numbers that the indexes of a walk may hold at once; where they would hold more, several walks have fewer queries or
+#: lanes each.
 MOST_NUMBERS = 2**25
-#: Windows of one query that a walk keeps abreast: the numbers of more are too many for the fastest cache.
+#: Lanes that a walk has for one window number, that is, overlapping windows of a query: more numbers do not fit into
+#: the fastest cache.
 MOST_LANES = 64
 
-#: A walk, laid out for so many lanes per window.
+#: Lays out a walk with so many lanes for each window number.
 _LayOut = Callable[[tuple[int, ...]], LaidOut]
 
 
 class AbreastEvaluator:
     """Evaluates queries in one walk over the events, whatever windows each of them has.
 
-    Their masks, codes and values are numbered together. No query has a pivot or a span, and indexes answer all
-    predicates between neighbours.
+    All queries number variables, code columns and value columns alike. No query has a pivot or a span, and indexes
+    answer all predicates between neighbours.
     """
 
     def __init__(self, specs: Sequence[KernelSpec]) -> None:
@@ -55,7 +60,7 @@ class AbreastEvaluator:
         self.laid_out = cache(partial(lay_out_walk, self.states))
         self._halves: tuple[AbreastEvaluator, AbreastEvaluator] | None = None
         self._player = Player(self.specs)
-        #: Whether numbers have left the range of doubles, which is tried first.
+        #: Whether numbers of an earlier chunk have left the range of doubles; until then, doubles are tried first.
         self.beyond = False
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Sequence[Slices]) -> list[Values]:
@@ -100,7 +105,7 @@ class AbreastEvaluator:
         return self._halves
 
     def guards(self, events: Events) -> tuple[Events, Guards]:
-        """Adds what guards are compared with to the events."""
+        """Returns the events with the code columns that guards between neighbours are compared with, and the guards."""
         events, before, until = self._guarded.with_guards(events)
         return events, Guards(before, until)
 
@@ -113,7 +118,7 @@ class _Chunk:
     ) -> None:
         self.evaluator, self.columns = evaluator, columns
         self.slices = slices_of_windows(evaluator.window, slices)
-        #: Of each query how many slices come before its own; of each window the row of its first slice.
+        #: For each query the number of slices before its own; for each window number the row of its first slice.
         self.first = np.cumsum([0, *(len(cut.low) for cut in slices)])
         self.first_row = np.cumsum([0, *(len(cut.low) for cut in self.slices)])
         self.events, self.guards = evaluator.guards(events)
@@ -165,10 +170,10 @@ class _Chunk:
         number = {kind: row for row, kind in enumerate(kept)}
         rows = [[(-1, -1), *((one.variable, number[one.update, one.column]) for one in own)] for own in lattice]
         laid_out = partial(self.evaluator.laid_out, _asked(rows), tuple(one.how for one in kept.values()), self._leader)
-        # The entry of cells that count is the last one but one, that of cells where no trend begins the last.
+        # ``beginning`` is -1 in cells that count, and -2 where no trend begins: the last entry, and the one before it.
         begun = np.array([*(one.one for one in kept.values()), -1, 0], dtype=np.int64)
         weights = np.array([one.weights for one in kept.values()])
-        # Trends become longer by each event of a row, but their largest value is that of one of them.
+        # Consecutive events can be taken as one for the largest value of a trend, but not for its length.
         merges = all(one.how == RAISE_TO for one in kept.values())
         every = np.arange(self.first[-1])
         found = self._walked(laid_out, weights, np.int64(-1), begun.__getitem__, np.int64(0), every, merges)
@@ -190,7 +195,8 @@ class _Chunk:
     ) -> NDArray[Any]:
         """Returns the accumulators of some rows, shape (rows, most accumulators); rows are slices, query by query.
 
-        ``begin`` gives the values that trends begin with from :attr:`LaidOut.beginning`.
+        ``begin`` turns :attr:`LaidOut.beginning` into the values that trends begin with. With ``merges``, consecutive
+        events are taken as one where that gives the same extremes (:attr:`Walk.idempotent`).
         """
         query = np.searchsorted(self.first, wanted, side="right") - 1
         row = self.first_row[np.array(self.evaluator.window)[query]] + wanted - self.first[query]

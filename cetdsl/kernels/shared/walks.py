@@ -1,4 +1,4 @@
-"""Lays out merged states as the arrays of a walk."""
+"""Lays out merged states (:mod:`~cetdsl.kernels.shared.states`) as the arrays of a :class:`Walk`."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from cetdsl.kernels.shared.states import MergedStates
 from cetdsl.kernels.shared.template import BITS
 from cetdsl.kernels.vocabulary import Ints
 
-#: An accumulator: its variable (-1: all), and its weights; the count of trends is ``COUNTED``.
+#: An accumulator: its variable (-1: all) and the row of its weights; the number of trends is ``COUNTED``.
 Asked = tuple[int, int]
 COUNTED = (-2, -1)
 
 
-#: Rows of numbers, per variable or per window.
+#: Rows of numbers, per variable or per window number.
 _Groups = list[list[tuple[int, ...]]]
-#: What is read out of an index: its kind and table, and the variables of source and target.
+#: A read out of an index: its kind and table, and the variables of the edge's source and target.
 _Read = tuple[int, int, int, int]
 
 
 class LaidOut(NamedTuple):
-    """A walk, the weights of each cell (-1: it counts) where trends begin, and the columns of each query's answer.
+    """A walk, and what its caller must know of its cells and of the columns of its answer.
 
-    ``beginning`` is -2 in cells where no trend begins.
+    ``beginning`` has for each cell of a state in which trends may begin the row of its weights, -1 if it counts trends;
+    for other cells -2. ``column`` has the columns of each query's accumulators.
     """
 
     walk: Walk
@@ -69,8 +70,9 @@ def lay_out_walk(
 ) -> LaidOut:
     """Lays out a walk that keeps, for each query, the accumulators ``asked``, the first of which counts trends.
 
-    ``operation`` has an entry per weights: how events are added (see :mod:`cetdsl.kernels.numbers.arithmetic`). Trees
-    with one ``leader`` share a slot. ``lanes`` says how many windows of each number may be open at once.
+    ``operation`` has for each row of weights the operation by which an event's weight is added (see
+    :func:`~cetdsl.kernels.numbers.arithmetic.extend`). Trees with the same ``leader`` share a slot. ``lanes`` says how
+    many windows of each window number may be open at once.
     """
     return _Layout(states, asked, operation, leader, lanes).laid_out()
 
@@ -151,7 +153,10 @@ class _Layout:
         return LaidOut(walk, flat([beginning]), column)
 
     def _idempotent(self, guarded: _Groups, totals: _Groups, read: _Groups, slot: _Groups, guarded_end: _Groups) -> int:
-        """Returns the variables none of whose events changes what the next one finds but by its own state."""
+        """Returns the variables whose consecutive events influence each other through no state but their own.
+
+        The result is a bit mask; see :attr:`Walk.idempotent`.
+        """
         found, last = 0, np.cumsum(self.cell_count).tolist()
         for b in range(BITS):
             first = last[b] - self.cell_count[b]
@@ -205,9 +210,9 @@ class _Layout:
     def _indexed(
         self, reads: dict[_Read, list[tuple[int, int, int]]]
     ) -> tuple[_Groups, list[int], _Groups, list[int], list[int], list[int], _Groups]:
-        """Returns the reads by each variable, the slots, and their parts that are cleared when a window closes.
+        """Returns the reads by each variable, the slots, and the parts of slots that are cleared when a window closes.
 
-        Each read has columns of its own in its slot: for each window one lane after the other.
+        Each read has columns of its own in its slot: for each window number one lane after the other.
         """
         slots: dict[tuple[int, int, int], list[int]] = {}
         read: _Groups = [[] for _ in range(BITS)]
@@ -223,7 +228,7 @@ class _Layout:
                 entry = source, kind, held[1], number, len(columns), len(own)
                 before = cleared[window][-1] if cleared[window] and self.lanes[window] == 1 else entry
                 if (*before[:4], before[4] + before[5]) == entry[:5]:
-                    # They follow each other in the slot, so it is gone through once for both.
+                    # Both parts are neighbours in the slot, so one pass over it clears both.
                     entry = (*before[:5], before[5] + len(own))
                     cleared[window].pop()
                 cleared[window].append(entry)
@@ -240,9 +245,9 @@ class _Layout:
         return read, read_target, slot, source_cells, widths, [int(kind == HASH) for kind, _, _ in slots], cleared
 
     def _ends(self, guards: list[int]) -> tuple[_Groups, _Groups, Ints]:
-        """Returns the additions to the answer, and adds their guards.
+        """Returns which cells are added to which columns of the answer; appends the guards of this to ``guards``.
 
-        The columns of a query are neighbours, and each window's rows have columns for its own queries alone.
+        The columns of a query are neighbours. The rows of each window number have columns for its own queries only.
         """
         closing: _Groups = [[] for _ in self.lanes]
         guarded: _Groups = [[] for _ in range(BITS)]

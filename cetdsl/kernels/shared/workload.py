@@ -30,7 +30,7 @@ from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
 
 #: Why a query of a set is evaluated by itself over some chunk.
 INFINITE = "a value that it sums up is infinite"
-#: Rows that the answers of several queries are put together to, at least.
+#: Answers of several queries are put together to batches of at least so many rows.
 _BATCH_ROWS = 4_096
 
 
@@ -47,7 +47,7 @@ class PooledRows:
         self.types |= {field.name: field.type for field in pa.ipc.read_schema(pa.py_buffer(pool.types))}
 
     def columns(self, keys: list[pa.Array], start: Ints, own: list[pa.Array]) -> list[pa.Array]:
-        """Returns the common columns of some rows, from their keys, windows and own columns."""
+        """Returns rows of the query as columns of the pool, given their keys, windows and own columns."""
         count = len(start)
         found = {QUERY: from_numpy(np.full(count, self.number, dtype=np.int64))}
         for number, key in enumerate(keys):
@@ -59,7 +59,7 @@ class PooledRows:
         return self._in_order(found, count)
 
     def answer(self, table: AccumulatorTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
-        """Returns the common columns of rows that a query by itself would answer."""
+        """Returns the rows of the query's answer, or of its partial results, as columns of the pool."""
         if self.spec.answer.partial:
             return self.columns(groups, start, encode_partial(table))
         return self.columns(groups, start, finish(self.spec, table, RowNames(self.spec, groups, start, self.name)))
@@ -81,7 +81,7 @@ def workload_stream(
 
 
 def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_events: int) -> Iterator[list[pa.Array]]:
-    """Yields the rows of each query and chunk, and in the end those of the metrics."""
+    """Yields the rows of each query and chunk, and at the end one row of metrics for each set of queries."""
     pool = workload.partial or workload.answer
     pooled = [PooledRows(workload, pool, number) for number in range(len(workload.queries))]
     evaluator = WorkloadRows(workload)
@@ -98,7 +98,7 @@ def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_ev
 
 
 def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
-    """Yields the same rows in fewer batches: each costs Spark as much as hundreds of rows do."""
+    """Yields the same rows in fewer batches: a batch costs Spark as much as hundreds of rows."""
     waiting: list[list[pa.Array]] = []
     count = 0
     for columns in rows:
@@ -112,7 +112,7 @@ def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
 
 
 class WorkloadRows:
-    """The rows of all queries, chunk after chunk."""
+    """Computes the rows of all queries, chunk after chunk."""
 
     def __init__(self, workload: WorkloadSpec) -> None:
         self.workload, self.sets = workload, query_sets(workload)
@@ -120,7 +120,7 @@ class WorkloadRows:
         self._sides = {side for sides in workload.pairs for side in sides}
 
     def found(self, chunk: Chunk) -> Iterator[tuple[int, Rows]]:
-        """Yields rows of a chunk's windows that hold a trend, each with the number of the query."""
+        """Yields the rows of a chunk's windows that hold a trend, each with the number of its query."""
         of_sides: dict[int, Values] = {}
         for one in self.sets:
             with refusing_too_large(self.workload.reader, chunk):
@@ -142,7 +142,7 @@ class WorkloadRows:
                 yield number, found
 
     def _paired(self, chunk: Chunk, number: int, sides: tuple[int, ...], values: dict[int, Values]) -> Iterator[Rows]:
-        """Yields the pairs of trends of the sides of an AND; all of them have the same windows."""
+        """Yields the rows of an AND: the pairs of trends of its sides, which have the same windows."""
         slices = chunk.asked[number][0]
         present = values[sides[0]].found & values[sides[1]].found
         kept = np.nonzero(present[slices.slice])[0]
@@ -230,7 +230,7 @@ class QuerySet:
         return json.dumps({**self.metrics._asdict(), "queries": names, **of_queries, "apart": apart})
 
     def _by_name(self, names: list[str], numbers: Ints | int) -> dict[str, int]:
-        """Returns numbers by query, where there are such."""
+        """Returns the metric of each query by its name; none if it is not kept by query."""
         return {} if isinstance(numbers, int) else dict(zip(names, numbers.tolist(), strict=True))
 
 

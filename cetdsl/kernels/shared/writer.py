@@ -1,7 +1,9 @@
 """Writes the tape of a chunk: its bursts, the borders of its windows and the decisions on sharing become operations.
 
-What has not been written yet is kept in the *ledger*. It has a row per graphlet: those of the families come first, then
-those that variants may have of their own, which stand for the variants too.
+The *tape* is the list of these operations (:mod:`~cetdsl.kernels.shared.operations`). Events of a row are collected in
+the *ledger* until something requires that they are written. The ledger has a row for the shared graphlet of each family
+and, behind these, a row for each variant, which is also the row of the graphlet that the variant may have of its own.
+(For graphlets and stretches see :mod:`~cetdsl.kernels.shared.bursts`.)
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes, Operatio
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Events, Ints
 
-#: A plain node takes no more events than this in one go.
+#: A plain node takes no more events than this in one operation.
 MOST_BOUND = 256
 
-#: The mode of a variant that belongs in the graphlet of its family, but has left it while it differs from most.
+#: The mode of a variant that shares, but has left the graphlet of its family while it deviates from it.
 _OUT = 3
 
-#: Columns of the ledger: how many events a row has taken that are not on the tape yet, and which they are among.
+#: Columns of the ledger: the number of events that a row has taken and that are not on the tape yet, and the range of
+#: events that they are among.
 _COUNT, _LOW, _HIGH = 0, 1, 2
 #: The variables of a row, as a bit mask, and its mode; that of a family's row is ``OWN``.
 _BITS, _MODE = 3, 4
@@ -49,7 +52,7 @@ def _new_ledger(template: Template, windows: int) -> Ints:
 
 @inlined
 def _flush(out: Operations, at: int, ledger: Ints, row: int) -> int:
-    """Writes down the events that a row has taken."""
+    """Writes the events that a row has taken to the tape."""
     count, low, high = ledger[row, _COUNT], ledger[row, _LOW], ledger[row, _HIGH]
     if count == 0:
         return at
@@ -62,13 +65,13 @@ def _flush(out: Operations, at: int, ledger: Ints, row: int) -> int:
 
 @inlined
 def _settle(out: Operations, at: int, ledger: Ints, row: int) -> int:
-    """Writes down the events that a variant has taken so far, so that its values can be read or changed."""
+    """Writes the events that a variant has taken to the tape, so that its values can be read or changed behind them."""
     return _flush(out, at, ledger, ledger[row, _FAMILY] if ledger[row, _MODE] == SHARED else row)
 
 
 @inlined
 def _settle_near(out: Operations, at: int, ledger: Ints, near_start: Ints, near_rows: Ints, variable: int) -> int:
-    """Writes down what the variants next to the plain nodes of a variable have taken."""
+    """Writes the events that the variants next to a variable's plain nodes have taken to the tape."""
     for entry in range(near_start[variable], near_start[variable + 1]):
         at = _settle(out, at, ledger, near_rows[entry])
     return at
@@ -90,7 +93,7 @@ def _take(out: Operations, at: int, ledger: Ints, row: int, count: int, low: int
 
 @inlined
 def _leave(out: Operations, at: int, ledger: Ints, row: int) -> int:
-    """Takes a variant out of its graphlet, if it is in one."""
+    """Writes that a variant leaves its graphlet, if it is in one."""
     at = _settle(out, at, ledger, row)
     if ledger[row, _MODE] == SHARED or ledger[row, _MODE] == OWN:
         at = op.put_sync(out, at, ledger[row, _FIRST_NODE], ledger[row, _LAST_NODE], -1)
@@ -101,7 +104,7 @@ def _leave(out: Operations, at: int, ledger: Ints, row: int) -> int:
 
 @inlined
 def _join(out: Operations, at: int, ledger: Ints, row: int, mode: int) -> int:
-    """Lets a variant that is in no graphlet join one, if its new mode requires it."""
+    """Writes that a variant, which is in no graphlet, joins the one that its new mode requires, if any."""
     at = _settle(out, at, ledger, row)
     ledger[row, _MODE] = mode
     if mode == NEVER:
@@ -113,7 +116,7 @@ def _join(out: Operations, at: int, ledger: Ints, row: int, mode: int) -> int:
 
 @inlined
 def _sync_next(out: Operations, at: int, start: Ints, nodes: Ints, repeating: int, node: int) -> int:
-    """Brings the repeating nodes next to a node, its sources or its targets, up to date."""
+    """Writes that the repeating nodes among a node's sources, or targets, are brought up to date."""
     for entry in range(start[node], start[node + 1]):
         if nodes[entry] < repeating:
             at = op.put_sync(out, at, nodes[entry], nodes[entry] + 1, -1)
@@ -122,7 +125,7 @@ def _sync_next(out: Operations, at: int, start: Ints, nodes: Ints, repeating: in
 
 @jit
 def _rooms(template: Template, rows: int) -> tuple[int, int, int]:
-    """Returns the most operations of an instant: for each of its events, for each border there, and besides."""
+    """Returns the most operations that an instant takes: for each of its events, for each border, and in addition."""
     nodes, links = len(template.query) - template.repeating, len(template.link_source)
     neighbours = len(template.source) + len(template.target)
     others = 20 * rows + 2 * (links * (3 + neighbours) + len(template.link_node)) + 16
@@ -181,8 +184,8 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                         at = _refresh(out, at, ledger, template, link)
                         stale[link] = False
             elif plain and end == i + 1 and is_for_one_node(template.crowded, plain):
-                # What only one node of a query takes, and nothing else, can be bound at once. Such events in a row have
-                # the same value: nothing that leads to them changes in between.
+                # Consecutive events that only one plain node of each query takes have the same value, because nothing
+                # that leads to this node changes between them. So one operation binds them all.
                 until = high if border == last_border else min(high, borders[border, 0])
                 if stretch + 1 < len(stretch_start):
                     until = min(until, stretch_start[stretch + 1])
@@ -192,7 +195,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                 at = op.put_events(out, at, op.BIND, lowest_bit(plain), count, i, end)
                 i = end
                 continue
-            # Simultaneous events do not see each other: all values are staged before anything is taken.
+            # Simultaneous events do not follow each other: all their values are staged before any of them is applied.
             if plain:
                 at, staged = _bind(out, at, ledger, template, near_rows, mask, i, end, False)
                 stages = max(stages, staged)
@@ -221,7 +224,7 @@ def _longest(out: Operations, count: int) -> int:
 
 @inlined
 def _cross(out: Operations, at: int, ledger: Ints, borders: Ints, slots: Ints, part_start: Ints) -> int:
-    """Closes and opens slices, after the variants in them have been brought up to date."""
+    """Writes that slices close and open, after the variants in them have been brought up to date."""
     variants = (len(part_start) - 1) // len(slots)
     families = len(ledger) - variants
     for row in range(len(borders)):
@@ -239,7 +242,7 @@ def _cross(out: Operations, at: int, ledger: Ints, borders: Ints, slots: Ints, p
 
 @inlined
 def _change_modes(out: Operations, at: int, ledger: Ints, families: int, modes: Modes) -> int:
-    """Begins a new stretch, in which variants may be propagated in another way."""
+    """Begins a new stretch: writes that variants whose mode is another one there leave and join graphlets."""
     for row in range(families, len(ledger)):
         mode, before = modes[row - families], ledger[row, _MODE]
         if before != mode and not (before == _OUT and mode == SHARED):
@@ -250,9 +253,10 @@ def _change_modes(out: Operations, at: int, ledger: Ints, families: int, modes: 
 
 @inlined
 def _end_of_plain(mask: Ints, instant: Ints, bits: int, known: int, low: int, until: int, high: int) -> tuple[int, int]:
-    """Returns where the consecutive events that only the variable ``bits`` can be bound to end, and their number.
+    """Returns the end of the consecutive events that are bound to the variable ``bits`` alone, and their number.
 
-    Events that none of the ``known`` variables can be bound to do not end them, but several events of an instant do.
+    Events that no variable of the ``known`` ones can bind are skipped; an instant with several events ends the
+    sequence.
     """
     end, count, e = low + 1, 1, low + 1
     while e < until and count < MOST_BOUND and (e + 1 == high or instant[e + 1] != instant[e]):
@@ -277,7 +281,10 @@ def _bind(
     high: int,
     applies: bool,
 ) -> tuple[int, int]:
-    """Computes the values of an instant's events at plain nodes, or applies them; also returns their number."""
+    """Writes that the values of an instant's events at plain nodes are staged or, ``applies``, applied.
+
+    Also returns the number of these values.
+    """
     stage = 0
     for e in range(low, high):
         bits = mask[e] & template.plain_bits
@@ -313,7 +320,7 @@ def _take_instant(
             at = _take(out, at, ledger, f if ledger[first, _MODE] == SHARED else first, count, low, high)
             ledger[first, _MOVED] = 1
             continue
-        # Variants that take what their family takes are in its graphlet; the others are handled one by one.
+        # Variants that take the same events as their family's graphlet stay in it; the others are handled one by one.
         count, deviating, together = 0, 0, 0
         for e in range(low, high):
             own = mask[e] & bits
@@ -347,7 +354,7 @@ def _take_instant(
 
 @jit
 def _refresh(out: Operations, at: int, ledger: Ints, template: Template, link: int) -> int:
-    """Sends the nodes of a link the present values of their sources."""
+    """Writes that the nodes of a link add up the present values of their sources anew."""
     families = len(template.family_bits)
     at = _settle(out, at, ledger, families + template.link_source[link])
     at = _settle(out, at, ledger, families + template.link_target[link])

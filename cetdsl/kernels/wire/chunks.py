@@ -1,7 +1,10 @@
 """Cuts a sorted stream of Arrow batches into chunks for a kernel.
 
-A chunk ends where enough events have come to be worth a kernel call. Events that an open window (or an open key) still
+A chunk ends when there are enough events to be worth a kernel call. Events that an open window (or an open key) still
 needs are carried over into the next chunk; nothing else is kept, so memory is bounded by one window of one key.
+
+The events of a key, or of a key and time bucket, are a *segment* of the chunk. A *slice* is a range of a segment's
+events that answers one or more windows (:class:`~cetdsl.kernels.vocabulary.Slices`).
 """
 
 from __future__ import annotations
@@ -57,11 +60,11 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
-#: Bytes of events that are worth a kernel call however few events they are: those of long texts.
+#: Bytes of events that are worth a kernel call however few events they are, as with long texts.
 CHUNK_BYTES = 32 << 20
-#: From so many events on, a chunk's arrays are not made in the memory that its batches have left.
+#: From so many events on, the allocator does not reuse the memory of a chunk's batches, so it is given back.
 _MANY_EVENTS = 1 << 20
-#: The roles of columns that a kernel takes as they came.
+#: The roles of columns that a kernel takes unconverted.
 _AS_THEY_CAME = (UNTIL, FIRST, LAST, MATRIX, KIND, TESTS)
 #: Parts of an answer, each a list of columns of equal length.
 Columns = Iterator[list[pa.Array]]
@@ -70,8 +73,8 @@ Columns = Iterator[list[pa.Array]]
 class Chunk(NamedTuple):
     """Consecutive rows of the stream, ready for a kernel."""
 
-    #: The columns that are shown as they came, by the names of the layout; the other columns, all of them converted,
-    #: are held once and so are empty (of type null) here.
+    #: The columns that are shown unconverted, by the names of the layout. The other columns are held only as the arrays
+    #: into which they are converted, so they are empty (of type null) here.
     table: pa.Table
     events: Events
     values: list[ValueColumn]
@@ -104,7 +107,11 @@ class Chunk(NamedTuple):
 
 
 class _Asked:
-    """The windows of one query over the stream, and how far they have been answered."""
+    """The windows of one query over the stream, and how many of the last key's windows have been answered.
+
+    ``resume`` is the first window of the next chunk's first segment that has not been answered; with spans,
+    ``answered`` is the time before which trends have been.
+    """
 
     def __init__(self, windowing: Windowing, looks_back: bool) -> None:
         self.windowing = windowing
@@ -139,12 +146,12 @@ class _Asked:
             begin, end = bucket[:count] * windowing.cut, (until[:count] + 1) * windowing.cut
         begin[0] = max(begin[0], self.answered)
         if not complete:
-            # The last event's own instant may still go on, so its trends' ends are not known yet.
+            # More events of the last instant may come, so trends that may reach it are not complete yet.
             end[-1] = min(end[-1], int(events.time[-1]) - windowing.length)
         return slices, (begin, end)
 
     def advance(self, slices: Slices, time: Ints, continues: bool) -> None:
-        """Notes, where the last key goes on, what of it has been answered and must not be answered again."""
+        """Notes what has been answered of the last key, if it ``continues``, so that it is not answered again."""
         self.resume, self.answered = NEVER, NEVER
         if continues:
             self.resume = slices.resume
@@ -153,14 +160,18 @@ class _Asked:
 
 
 class Pending:
-    """Rows that wait until a kernel's call pays: ``rows``, or fewer wide ones, and twice what was kept."""
+    """Rows that wait until they are worth a kernel's call.
+
+    They are if there are at least ``rows`` of them, and twice as many as the last call has left over; or if they have
+    that many bytes (:data:`CHUNK_BYTES`, and twice those left over).
+    """
 
     def __init__(self, rows: int) -> None:
         self._least = rows
         self.keep([])
 
     def keep(self, batches: list[pa.RecordBatch]) -> None:
-        """Begins anew with what a call has left over."""
+        """Replaces the rows by what a call has left over."""
         self.batches = batches
         self.rows: int = sum(batch.num_rows for batch in batches)
         self._bytes: int = sum(batch.nbytes for batch in batches)
@@ -193,7 +204,7 @@ class ChunkReader:
     ) -> None:
         self.spec, self.layout = spec, spec.layout
         if self.layout.in_parcels:
-            # Of a stream, time buckets stand beside the parcels.
+            # On a stream, rows have columns of time buckets besides the parcels.
             beside = [self.layout.position(name) for name in (SHARE, BUCKET) if self.layout.has(name)]
             place = min(beside, default=0)
             batches = events_of_parcels(place, given_together(batches) if self.layout.repeated else batches)
@@ -219,7 +230,7 @@ class ChunkReader:
             chunk = self._chunk(pending.batches, False)
             rest = pending.rows - min(slices.keep_from for slices, _ in chunk.asked)
             if rest < pending.rows or any(len(slices.slice) for slices, _ in chunk.asked):
-                # Before the chunk is answered: it has its own copy, and two would be held.
+                # Before the chunk is answered, because it has a copy of these rows, and both would be held.
                 pending.keep(_last_rows(pending.batches, rest))
                 _give_back_after(chunk)
                 yield chunk
@@ -234,7 +245,7 @@ class ChunkReader:
             yield chunk
 
     def _one_key_so_far(self, pending: list[pa.RecordBatch]) -> bool:
-        """Returns whether nothing can be answered yet: without windows, as long as the first key goes on."""
+        """Whether nothing can be answered yet: no query has windows or a span, and all rows are of the first key."""
         if any(asked.windowing.kind != WHOLE for asked in self.asked):
             return False
         first, last = pending[0], pending[-1]
@@ -242,7 +253,7 @@ class ChunkReader:
         return all(first.column(k)[0].equals(last.column(k)[-1]) for k in keys)
 
     def _timed(self) -> Iterator[pa.RecordBatch]:
-        """Yields the batches; rows without a time, which are sorted first and all sent to one task, raise."""
+        """Yields the batches; raises if rows have no time, which are sorted first and all sent to one task."""
         for batch in self.batches:
             if batch.num_rows == 0:
                 continue
@@ -258,14 +269,14 @@ class ChunkReader:
         try:
             return self._prepare(pa.Table.from_batches(pending), complete)
         except GroupTooLarge:
-            raise  # it says more than we could
+            raise  # its message is more precise
         except MemoryError as error:
             last = pending[-1].slice(pending[-1].num_rows - 1)
             time = int(self._time_and_mask(last)[0][0])
             raise too_large(self.spec, last, time, sum(batch.num_rows for batch in pending)) from error
 
     def _prepare(self, table: pa.Table, complete: bool) -> Chunk:
-        # Column by column, so that what came and what was made of it are not held side by side for all of them.
+        # Column by column, so that never all columns are held both as they came and converted.
         layout = self.layout
         count = table.num_rows
         elsewhere = [found.name for found in layout.event if isinstance(found, InColumn)]
@@ -288,7 +299,7 @@ class ChunkReader:
             )
         if ties := layout.all_of(TIE):
             new_time |= differs_from_previous([as_array(self._column(table, name)) for name in ties], count)
-        # In place: a sum of truth values would first make numbers of all of them, beside the sums.
+        # In place: a cumulative sum of truth values would first convert all of them, in a second array.
         instant = new_time.astype(np.int64)
         np.cumsum(instant, out=instant)
         instant -= 1
@@ -334,7 +345,10 @@ class ChunkReader:
         return time, mask
 
     def _lists(self, table: pa.Table, segment_start: Ints, count: int) -> tuple[Ints, Ints]:
-        """Turns list columns, of distances, into positions in the chunk, without what lies before the chunk."""
+        """Turns list columns, which have distances back to earlier events, into positions in the chunk.
+
+        Events before those that the chunk has of their key are left out.
+        """
         names = self.layout.all_of(LIST)
         start = np.zeros((len(names), count + 1), dtype=np.int64)
         items: list[NDArray[np.int64]] = []
@@ -359,13 +373,13 @@ class ChunkReader:
 
 
 def _give_back_after(chunk: Chunk) -> None:
-    """Gives back the memory of what a chunk was made of, where that is much."""
+    """Gives the memory of a large chunk's batches back to the system."""
     if len(chunk.events.time) >= _MANY_EVENTS:
         give_back()
 
 
 def _last_rows(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
-    """Returns the last rows of some batches, without copying them or holding on to the rows before."""
+    """Returns the last rows of some batches without copying them; batches without any of these rows are not held."""
     kept: list[pa.RecordBatch] = []
     while count > 0:
         batch = batches[-1 - len(kept)]
@@ -392,7 +406,7 @@ def refusing_too_large(spec: KernelSpec, chunk: Chunk) -> Iterator[None]:
     try:
         yield
     except GroupTooLarge:
-        raise  # it says more than we could
+        raise  # its message is more precise
     except MemoryError as error:
         ends = np.concatenate([slices.high for slices, _ in chunk.asked])
         sizes = ends - np.concatenate([slices.low for slices, _ in chunk.asked])
@@ -413,10 +427,10 @@ def by_chunks(
 ) -> Columns:
     """Yields a kernel's answer to each chunk of a sorted stream; errors of too large a key name that key.
 
-    The function of every stage that reads events begins with this one. The batches are sorted by key, time bucket, time
-    and tie-break columns, ``chunk_events`` is the least number of events of a chunk, and each answer is a list of
-    columns. Each of the ``queries`` has windows of its own; by default there is only ``spec``. No chunk is read after
-    one whose answer is ``enough``.
+    Most stages that read events are made with this function. The batches are sorted by key, time bucket, time and
+    tie-break columns, ``chunk_events`` is the least number of events of a chunk, and each answer is a list of columns.
+    Each of the ``queries`` has windows of its own; by default there is only ``spec``. No more chunks are read once
+    ``enough`` returns true after an answer.
     """
     for chunk in ChunkReader(spec, batches, chunk_events, queries):
         with refusing_too_large(spec, chunk):

@@ -20,10 +20,7 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Returns a column as one contiguous array.
-
-    Text that is more than an array can hold, 2 GiB, is a :class:`MemoryError`.
-    """
+    """Returns a column as one contiguous array; raises MemoryError if its text exceeds what an array holds, 2 GiB."""
     if isinstance(column, pa.ChunkedArray):
         try:
             return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
@@ -40,7 +37,7 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
 def from_numpy(values: NDArray[Any], absent: Bools | None = None, kind: pa.DataType | None = None) -> pa.Array:
     """Makes an Arrow array of numbers without a copy, with NULL where ``absent``.
 
-    ``kind`` is another type of as many bytes that the array is to have.
+    ``kind`` is the type that the array is to have, if not that of the numbers; it must have as many bytes.
 
     Examples
     --------
@@ -135,7 +132,7 @@ def ordered_bits(values: NDArray[np.float64]) -> Ints:
 
 
 def _is_ranked(kind: pa.DataType) -> bool:
-    """Returns whether values of a type become integers only as ranks within the chunk."""
+    """Whether values of a type are turned into integers by ranking them within the chunk."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -167,7 +164,7 @@ def order_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Ints, Bo
 
 
 def parts(column: pa.Array | pa.ChunkedArray) -> Iterator[tuple[slice, pa.Array]]:
-    """Yields the batches of a column and where each stands, so that whatever is made of a batch stays small."""
+    """Yields the batches of a column and the rows of each, so that conversions take the memory of one batch only."""
     start = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         yield slice(start, start + len(chunk)), chunk
@@ -175,7 +172,7 @@ def parts(column: pa.Array | pa.ChunkedArray) -> Iterator[tuple[slice, pa.Array]
 
 
 def _codes(column: pa.Array) -> Ints:
-    """Returns the integers of a column whose type is not ranked."""
+    """Returns the integers of a column whose type need not be ranked."""
     if pa.types.is_null(column.type):
         return np.zeros(len(column), dtype=np.int64)
     if pa.types.is_floating(column.type):
@@ -193,9 +190,9 @@ def _ranks(columns: list[pa.Array]) -> Ints:
 
 
 def key_numbers(keys: Sequence[pa.Array], count: int) -> tuple[Ints, int]:
-    """Numbers ``count`` keys, given by columns, in the order in which they are met, and says how many there are.
+    """Numbers ``count`` keys, given by columns, in the order in which they are met; also returns how many there are.
 
-    Equal ones, also NULL ones, have one number.
+    Equal keys have the same number; NULL equals NULL.
 
     Examples
     --------
@@ -214,7 +211,7 @@ def key_numbers(keys: Sequence[pa.Array], count: int) -> tuple[Ints, int]:
             key = from_numpy(codes[0], ~valid[0] if key.null_count else None)
         found, many = _numbered(key)
         if place:
-            # Most combinations may not occur.
+            # Most combinations may not occur, so those that do are numbered anew.
             found, many = _numbered(from_numpy(number << 32 | found))
         number, numbers = found, many
     return number, numbers
@@ -244,14 +241,14 @@ def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
 
 
 def nested_text(column: pa.Array) -> pa.Array:
-    """Returns texts that are equal where nested values are; keys of nested types are rare."""
+    """Returns texts that are equal if and only if the nested values are; slow, but keys of nested types are rare."""
     values = column.cast(_stored(column.type)).to_pylist()
     absent = ~validity(column) if column.null_count else None
     return from_bytes([repr(_positive_zeros(value)).encode() for value in values], pa.string(), absent)
 
 
 def python_value(column: pa.Array, row: int) -> Any:
-    """Returns a value as Python has it, or else as text: days before the year 1 or after 9999, and bytes of no UTF-8.
+    """Returns a value as a Python object, or as text where Python has none: years out of 1 to 9999, text not in UTF-8.
 
     Examples
     --------
@@ -264,14 +261,14 @@ def python_value(column: pa.Array, row: int) -> Any:
     except (OverflowError, ValueError):
         one = column.slice(row, 1)
         if pa.types.is_date(one.type) or pa.types.is_timestamp(one.type):
-            # NumPy knows all years, and Arrow those of 16 bits.
+            # NumPy can print all years, and Arrow those of 16 bits only.
             unit = one.type.unit if pa.types.is_timestamp(one.type) else "D"
             return str(integers(one).view(f"datetime64[{unit}]")[0])
         return nested_text(one)[0].as_py()
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Returns a type of values as they are stored, of which Python has each: its times end with the year 9999."""
+    """Returns the type of the stored values, all of which Python can represent; its times end with the year 9999."""
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_stored(field.type)) for field in kind])
     if pa.types.is_map(kind):
@@ -326,7 +323,7 @@ def from_unscaled(values: Sequence[int], absent: Bools | None, kind: pa.DataType
 
 
 def limbs_of(column: pa.Array) -> list[Ints]:
-    """Returns the 32-bit limbs of a column of decimals, the lowest first, of which the last has the sign; NULL is 0.
+    """Returns the 32-bit limbs of a column of decimals, the lowest first; the last one is signed. NULL becomes 0.
 
     Examples
     --------
@@ -341,7 +338,7 @@ def limbs_of(column: pa.Array) -> list[Ints]:
 
 
 def pieces_of(lengths: Ints, longest: int) -> Ints:
-    """Returns where pieces of ``longest`` rows at most begin, of stretches of these lengths one behind the other.
+    """Cuts ranges of rows, one behind the other, into pieces of at most ``longest`` rows; returns where these begin.
 
     Examples
     --------

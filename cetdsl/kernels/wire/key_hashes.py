@@ -20,9 +20,9 @@ _ABSENT = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hashes_of(keys: Sequence[pa.Array], count: int, salt: int = 0) -> Ints:
-    """Returns hashes of ``count`` keys, given by columns: equal ones, also NULL ones, have one hash.
+    """Returns hashes of ``count`` keys, given by columns; equal keys have equal hashes, NULL included.
 
-    Different keys have the same hash rarely, and those that have do not with another ``salt``.
+    Different keys rarely have the same hash, and those that have are most likely told apart with another ``salt``.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def hashes_of(keys: Sequence[pa.Array], count: int, salt: int = 0) -> Ints:
 
 
 def _words(key: pa.Array, salts: Words) -> Words:
-    """Returns a word for each value of a column, which depends on the value and on the word ``salts`` has for it."""
+    """Returns a word for each value of a column, computed of the value and of its word in ``salts``."""
     if pa.types.is_nested(key.type):
         key = nested_text(key)
     found = _bytes_of(key)
@@ -50,7 +50,7 @@ def _words(key: pa.Array, salts: Words) -> Words:
 
 
 def _bytes_of(key: pa.Array) -> tuple[Ints, NDArray[np.uint8]] | None:
-    """Returns where each value begins, and the last one ends, in the bytes of a column; None if 8 bytes are enough."""
+    """Returns where each value begins in the bytes of a column, and where the last ends; None for values of 8 bytes."""
     kind = key.type
     if pa.types.is_decimal(kind):
         begins = np.arange(key.offset, key.offset + len(key) + 1) * kind.byte_width
@@ -70,7 +70,7 @@ def _offsets(key: pa.Array, kind: type[np.signedinteger[Any]]) -> Ints:
 
 @jit
 def _hash_bytes(begins: Ints, data: NDArray[np.uint8], salts: Words) -> Words:
-    """Hashes values of which each begins where the one before ends."""
+    """Hashes byte strings; value ``i`` is ``data[begins[i]:begins[i + 1]]``."""
     hashes = np.empty(len(begins) - 1, dtype=np.uint64)
     for i in range(len(hashes)):
         low, high = begins[i], begins[i + 1]

@@ -1,12 +1,13 @@
 """Sorts the rows of a task by key, by a first column of numbers, most often the time, and by tie-break columns.
 
-Positions are sorted, and then each column is moved once, but for the times, which come sorted, and for keys, of which
-one row's is repeated. Where the rows are more than may be held, they are sorted a part at a time, each part is written
-to a file in Spark's local directory, and the parts are merged from there.
+Positions of rows are sorted, and then the values of each column are moved once, except the times, which the sort yields
+in order, and the keys, for which the value of one row is repeated. If the rows exceed the memory that they may take,
+they are sorted in *parts*: each part is written to a file in Spark's local directory, and the parts are merged from
+there.
 
-What is held of keys that are met in different parts would grow with their number, so parts are sorted by a hash of the
-key, which needs no memory of other keys. Of two keys that share a hash one goes on, and the rows of the other one are
-sorted by themselves, by another hash.
+Parts that are to be merged must have their keys in the same order. To number keys alike in all parts would take memory
+for each of them, so the keys of a part are ordered by their hashes. If two keys have the same hash, the rows of one of
+them, a *stranger*, are taken out and sorted by themselves, by another hash.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ from cetdsl.kernels.wire.columns import (
 from cetdsl.kernels.wire.key_hashes import hashes_of
 from cetdsl.kernels.wire.radix import order_by_key_and_time
 
-#: Rows of a batch at most.
+#: The most rows of a batch.
 BATCH_ROWS = 1 << 17
 #: Parts that are merged at once.
 MERGED_PARTS = 32
-#: Bytes of rows that are sorted together at most, whatever may be held.
+#: The most bytes of rows that are sorted together, even if more may be held.
 MOST_TOGETHER = 1 << 30
 _ENDS = np.iinfo(np.int64)
 
 
 def order_of(layout: RowLayout, *, buckets_rise: bool) -> RowOrder:
-    """Returns the order in which rows of a layout are read.
+    """Returns the order in which the rows of a layout are to be read.
 
-    If the number of an event's only time bucket rises with its time, events in order of time are in order of buckets,
-    and need not be told apart by them.
+    ``buckets_rise`` says that each event has one time bucket, whose number rises with the event's time: events in order
+    of time are then in order of buckets, so the bucket is left out of the key.
     """
     names = [TIME, *(name for name in layout.order if name != TIME)]
     by = tuple(OrderKey(layout.position(name)) for name in names)
@@ -62,7 +63,7 @@ def order_of(layout: RowLayout, *, buckets_rise: bool) -> RowOrder:
 
 
 class _Piece(NamedTuple):
-    """Rows, most often in order, with the numbers of their keys and with their times: the first column of the order.
+    """Rows, mostly sorted, with the ``number`` of each row's key and its ``time``, the first column of the order.
 
     Where parts are merged, the numbers are hashes.
     """
@@ -83,7 +84,7 @@ class _Piece(NamedTuple):
 class _Unsorted(NamedTuple):
     """Rows that are to be sorted by their keys and times.
 
-    Of each row there is the place of its key's number among the ``numbers`` that occur, which rise.
+    ``place`` has for each row the place of its key's number among the ``numbers`` that occur, which rise.
     """
 
     time: Ints
@@ -120,7 +121,7 @@ def in_order(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 class _Sorter:
-    """Puts rows in order that it is given a batch at a time; ``salt`` is one of the hashes of keys."""
+    """Sorts rows that it is given a batch at a time; ``salt`` chooses the hash of keys."""
 
     def __init__(self, order: RowOrder, files: ExitStack, salt: int = 0) -> None:
         self._order = order
@@ -147,24 +148,24 @@ class _Sorter:
             if self._hashing.strangers is not None:
                 yield from self._hashing.strangers.rows()
         elif self._waiting:
-            # In order of hashes, rows would be moved that came in order of their keys.
+            # All rows are one part, which is not sorted by hashes, so that rows that came in order need not be moved.
             yield from (piece.rows for piece in _sorted(self._order, self._waiting))
 
 
 class _Hashing:
-    """Numbers keys by their hashes, and takes out the rows of *strangers*: keys whose hash is another key's.
+    """Numbers keys by their hashes, and takes out the rows of *strangers*: keys whose hash is that of another key.
 
-    So rows with one hash have one key in each piece, and in the end in all.
+    So all rows with one hash have the same key, within a part at first, and in all parts once they have been merged.
     """
 
     def __init__(self, order: RowOrder, files: ExitStack, salt: int) -> None:
         self.order, self._files, self._salt = order, files, salt
         self.strangers: _Sorter | None = None
-        # For each hash that was seen to be shared, a row with the key whose it is.
+        # For each hash that two keys were seen to share, a row of the key that keeps it.
         self._owner: dict[int, pa.RecordBatch] = {}
 
     def of_part(self, piece: _Piece, keys: int) -> _Unsorted:
-        """Numbers the keys of rows in any order; they have numbers below ``keys`` so far, in any order."""
+        """Numbers the keys of unsorted rows by hashes; so far the keys have numbers below ``keys``, in any order."""
         one_each = np.empty(keys, dtype=np.int64)
         one_each[piece.number] = np.arange(len(piece.number))
         hashes = hashes_of(self._keys(piece.rows, one_each), keys, self._salt)
@@ -175,9 +176,9 @@ class _Hashing:
         return self._without_strangers(piece._replace(number=numbers[place]), numbers[sharing > 1], None)
 
     def of_pieces(self, pieces: Sequence[_Piece], before: _Piece | None) -> _Unsorted:
-        """Joins pieces, of which each is in order, and numbers their keys.
+        """Joins pieces, each of which is sorted, and numbers their keys by hashes.
 
-        ``before`` is the row before them all, if there is one.
+        ``before`` is the row before all pieces, if there is one.
         """
         piece = _joined(pieces)
         begun = _differs(piece.number)
@@ -205,11 +206,11 @@ class _Hashing:
         return keys if positions is None else [key.take(from_numpy(positions)) for key in keys]
 
     def _without_strangers(self, piece: _Piece, shared: Ints, before: _Piece | None) -> _Unsorted:
-        """Returns the other rows, and their keys, where some hashes are shared."""
+        """Takes out the strangers among the rows with some ``shared`` hashes, and returns the other rows."""
         strange = np.zeros(len(piece.number), dtype=np.bool_)
         for number in shared.tolist():
             found = np.flatnonzero(piece.number == number)
-            # A copy, as a slice would hold all of the rows.
+            # A copy, because a slice would keep all rows in memory.
             first = piece.at(found[:1]) if before is None or before.number[0] != number else before.at(np.zeros(1, int))
             owner = self._owner.setdefault(number, first.rows)
             keys = map(pa.concat_arrays, zip(self._keys(owner), self._keys(piece.rows, found)))
@@ -227,15 +228,15 @@ def _differs(numbers: Ints) -> Bools:
 
 
 def _sorted(order: RowOrder, batches: list[pa.RecordBatch], hashing: _Hashing | None = None) -> Iterator[_Piece]:
-    """Yields the rows of batches in order; the list of them is emptied, so that nobody else holds them meanwhile.
+    """Yields the rows of batches in order, and empties the list, so that it does not hold the batches meanwhile.
 
-    Keys are in the order in which they are met, or in that of their hashes.
+    Keys are in the order in which they are met or, with ``hashing``, in the order of their hashes.
     """
     yield from _in_pieces(order, _unsorted(order, batches, hashing))
 
 
 def _unsorted(order: RowOrder, batches: list[pa.RecordBatch], hashing: _Hashing | None) -> _Unsorted:
-    """Takes the rows out of the list of batches, and numbers their keys."""
+    """Moves the rows out of the list of batches, and numbers their keys."""
     table = pa.Table.from_batches(batches)
     batches.clear()
     rows = one_batch(table)
@@ -247,7 +248,10 @@ def _unsorted(order: RowOrder, batches: list[pa.RecordBatch], hashing: _Hashing 
 
 
 def _times(order: RowOrder, rows: pa.RecordBatch) -> Ints:
-    """The first column that rows are sorted by, as rising whole numbers; NULL has the least or the greatest one."""
+    """Returns the first column that rows are sorted by as whole numbers that rise in this order.
+
+    NULL has the least or the greatest number.
+    """
     if not order.by:
         return np.zeros(rows.num_rows, dtype=np.int64)
     first = order.by[0]
@@ -260,9 +264,9 @@ def _times(order: RowOrder, rows: pa.RecordBatch) -> Ints:
 
 
 def _positions(order: RowOrder, unsorted: _Unsorted) -> tuple[Places, Ints] | None:
-    """Returns the positions of rows in order, and their times then; None if they are in order."""
+    """Returns the positions of rows in order, and the times in this order; None if the rows are in order already."""
     time, rows, number, numbers = unsorted
-    # NULL may have the number of a value.
+    # NULL may have the same number as a value; then the column itself breaks the tie.
     has_nulls = bool(order.by) and rows.column(order.by[0].column).null_count > 0
     ties = order.by[0 if has_nulls else 1 :]
     if _is_in_order(number, time, bool(ties)):
@@ -275,13 +279,13 @@ def _positions(order: RowOrder, unsorted: _Unsorted) -> tuple[Places, Ints] | No
 
 
 def _is_in_order(number: Ints, time: Ints, tied: bool) -> bool:
-    """Whether rows are in order as they are, which is not looked into where ties are to be broken."""
+    """Whether rows are in order as they are; rows of equal times do not count as such if they are ``tied``."""
     later = time[1:] > time[:-1] if tied else time[1:] >= time[:-1]
     return bool(((number[1:] > number[:-1]) | ((number[1:] == number[:-1]) & later)).all())
 
 
 def _break_ties(positions: Places, same: Bools, ties: Sequence[OrderKey], rows: pa.RecordBatch) -> None:
-    """Sorts, in place, the rows that have the key and the time of their neighbour (``same``) by what breaks ties."""
+    """Sorts the rows that have the key and the time of a neighbour (``same``) by the tie-break columns, in place."""
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     if not len(tied):
         return
@@ -304,7 +308,7 @@ def _in_pieces(order: RowOrder, unsorted: _Unsorted) -> Iterator[_Piece]:
         return
     positions, times = found
     counts = np.bincount(place)
-    del unsorted, time, place  # they may be larger than the rows
+    del unsorted, time, place  # these may take more memory than the rows
     ends = np.cumsum(counts)
     first = positions[ends - counts]
     alike, sorted_by = _alike_in_key(order, rows.schema), _sorted_by_its_values(order, rows)
@@ -330,13 +334,13 @@ def _batches(count: int) -> Iterator[tuple[int, int]]:
 
 
 def _alike_in_key(order: RowOrder, schema: pa.Schema) -> set[int]:
-    """Returns the columns that are the same in all rows of a key: 0.0 and -0.0 are equal, but not the same."""
+    """Returns the key columns with identical values in all rows of a key; 0.0 and -0.0 are equal, but not identical."""
     kinds = {key: schema.field(key).type for key in order.keys}
     return {key for key, kind in kinds.items() if not (pa.types.is_floating(kind) or pa.types.is_nested(kind))}
 
 
 def _sorted_by_its_values(order: RowOrder, rows: pa.RecordBatch) -> int | None:
-    """Returns the column whose values are those that rows were sorted by, bit by bit; None if there is none."""
+    """Returns the column that has, bit by bit, the numbers that rows were sorted by; None if there is none."""
     if not order.by or order.by[0].falls:
         return None
     column = rows.column(order.by[0].column)
@@ -353,7 +357,7 @@ def _batch(schema: pa.Schema, columns: Sequence[pa.Array]) -> pa.RecordBatch:
 
 
 def local_directory() -> str | None:
-    """Returns a directory for files of a task: one of Spark's own, which workers get from it; None: the system's."""
+    """Returns a directory for files of a task: one of Spark's local directories; None: the system's."""
     for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(","):
         if path and os.access(path, os.W_OK):
             return path
@@ -363,8 +367,8 @@ def local_directory() -> str | None:
 class _Parts:
     """Parts of a task's rows on disk, each in order, in the order in which they came.
 
-    As many of one level as are merged at once become one of the next level. So rows are written anew once a level, of
-    which there are as many as the logarithm of the number of parts says.
+    :data:`MERGED_PARTS` parts of one level are merged into one part of the next level. So a row is written once per
+    level, and the number of levels grows with the logarithm of the number of parts.
     """
 
     def __init__(self, hashing: _Hashing, files: ExitStack) -> None:
@@ -372,7 +376,7 @@ class _Parts:
         self._levels: list[list[Iterator[_Piece]]] = []
 
     def add(self, pieces: Iterator[_Piece], level: int = 0) -> None:
-        """Writes a part that is in order, and merges those that are enough by now."""
+        """Writes a sorted part, and merges the parts of its level if they are now as many as are merged at once."""
         if level == len(self._levels):
             self._levels.append([])
         parts = self._levels[level]
@@ -382,7 +386,7 @@ class _Parts:
             self.add(_merged(self._hashing, parts), level + 1)
 
     def few(self) -> list[Iterator[_Piece]]:
-        """Returns all parts, so few that one more can be merged with them; the least are merged for that."""
+        """Returns all parts, so few that they can be merged with one more at once; merges the smallest to get there."""
         parts = [part for level in reversed(self._levels) for part in level]
         while len(parts) >= MERGED_PARTS:
             last = parts[-min(MERGED_PARTS, len(parts) - MERGED_PARTS + 2) :]
@@ -394,9 +398,9 @@ class _Parts:
 
 
 def _on_disk(pieces: Iterator[_Piece], memory: int, files: ExitStack) -> Iterator[_Piece]:
-    """Writes rows in order to a file that nobody else sees, and reads them anew.
+    """Writes sorted rows to a temporary file without a name, and returns an iterator that reads them.
 
-    The file goes away when all of it has been read; at the latest, with ``files`` or this process.
+    The file is deleted when all of it has been read; at the latest, when ``files`` is closed or this process ends.
     """
     directory = local_directory()
     try:
@@ -412,7 +416,7 @@ def _on_disk(pieces: Iterator[_Piece], memory: int, files: ExitStack) -> Iterato
 
 
 def _write(pieces: Iterator[_Piece], memory: int, file: IO[bytes]) -> None:
-    """Writes batches so small that those of all parts together are held while these are merged."""
+    """Writes batches so small that one of each part can be held while the parts are merged."""
     most = memory // MERGED_PARTS
     writer = None
     for number, time, rows in pieces:
@@ -440,7 +444,7 @@ def _read(file: IO[bytes]) -> Iterator[_Piece]:
 
 
 class _Head:
-    """The next rows of a part; as long as the part goes on there are some."""
+    """The next rows of a part; it has some as long as the part goes on."""
 
     def __init__(self, pieces: Iterator[_Piece]) -> None:
         self._pieces = pieces
@@ -459,7 +463,7 @@ class _Head:
         return int(piece.number[-1]), int(piece.time[-1])
 
     def take(self, end: tuple[int, int] | None) -> Iterator[_Piece]:
-        """Takes the rows before a key and time away; None: all."""
+        """Yields and removes the rows before a key and time; None: all rows."""
         while self._held:
             piece = self._held[0]
             count = len(piece.number)
@@ -472,7 +476,7 @@ class _Head:
             self._held.popleft()
 
     def read(self) -> None:
-        """Reads more rows, behind those that are left."""
+        """Reads the part's next batch, and appends it to the rows that are left."""
         more = next(self._pieces, None)
         if more is None:
             self.goes_on = False
@@ -494,7 +498,11 @@ def _joined(pieces: Sequence[_Piece]) -> _Piece:
 
 
 def _merged(hashing: _Hashing, parts: Sequence[Iterator[_Piece]]) -> Iterator[_Piece]:
-    """Merges parts that are in order: all rows before the first place up to which some part is known are known."""
+    """Merges sorted parts.
+
+    The least of the last keys and times read from any unfinished part is a bound: all rows before it have been read.
+    They are sorted and yielded, and then the parts that have reached the bound are read further.
+    """
     heads = [_Head(part) for part in parts]
     last: _Piece | None = None
     while heads:

@@ -1,8 +1,9 @@
 """Parcels: many events as bytes in one value, because the cost of a shuffle and of state grows with the rows.
 
-A worker packs the events that it reads, those of a share of the keys together, and of a stream those that the same time
-buckets need. Spark sends parcels to the tasks of their shares, or a stream's state keeps them, and whoever reads them
-unpacks them.
+A *share* is a part of the keys whose events go to one task, and a *time bucket* is a range of time that a task answers.
+A worker packs the events that it reads: a parcel has events of one share and, on a stream, events that the same time
+buckets need. Spark then shuffles the parcels by their shares, or keeps them in a stream's state, and the stage that
+reads them unpacks them.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from cetdsl.kernels.wire.columns import (
     validity,
 )
 
-#: Bytes of events that are packed at once, at least and at most, and of a parcel at most, about.
+#: Bytes of events that are packed at once, at least and at most; and about the most bytes of a parcel.
 BUFFER_BYTES, MOST_BUFFER_BYTES, PARCEL_BYTES = 8 << 20, 64 << 20, 64 << 10
-#: Of smaller parcels, the bytes and the calls that each takes for itself are more than a small part.
+#: The bytes of a parcel that make its own overhead, in bytes and calls, a small part.
 _LEAST_BYTES = 16 << 10
 #: Positions are sorted by their digits where numbers are below this, and counted in an array.
 _FEW = 1 << 16
@@ -41,13 +42,13 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 #: The odd numbers of SplitMix64 (Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators).
 _FIRST_MIX, _SECOND_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
-#: Each key sets one of so many bits, and one, by its hash: those of Spark's bitmaps, in the same order.
+#: The highest number of a bit in Spark's bitmaps, in which each key sets one by its hash.
 _KEY_BITS = np.uint64(8 * 4096 - 1)
 _NUMBERS = pa.list_(pa.int64())
-#: To hand a buffer of a few kilobytes to another thread takes as long as to pack or to unpack it.
+#: Without threads: to hand a buffer of a few kilobytes to another thread takes as long as to pack or to unpack it.
 _IN_STATE = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _OUT_OF_STATE = pa.ipc.IpcReadOptions(use_threads=False)
-#: What ends a stream in Arrow's format.
+#: The bytes that end a stream in Arrow's format.
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
@@ -57,15 +58,15 @@ def parcel_stream(
     buffer_bytes: int | None = None,
     parcel_bytes: int = PARCEL_BYTES,
 ) -> Iterator[list[pa.Array]]:
-    """Packs events by share, and of a stream by the time buckets that need them.
+    """Packs events by share and, on a stream, by the time buckets that need them.
 
     The more shares there are, the more events are packed at once, so that parcels are not too small.
 
-    Yields the shares and the parcels. Of a stream, the first and the last of their buckets stand between these, and
-    behind them how many events a parcel has. In rows without a parcel, this is how many events have come for a time
-    bucket; in a row without a first bucket, bits that the keys have set stand in the parcel's place. There are no such
-    rows where events come with their shares. Where parcels are kept by window, the last column has the
-    :func:`~cetdsl.ir.shares.number_of_task` of each of their buckets.
+    In a batch, the columns are the share and the parcel. On a stream they are the share, the first and the last time
+    bucket that need the parcel's events, the parcel, and its number of events. Unless events come with their shares,
+    rows of two other kinds tell what the task has read: a row without a parcel has a time bucket and how many events
+    have come for it, and a row without a first bucket has a bitmap of hashes of keys in the parcel's place. If parcels
+    are kept by window, there is one more column: the :func:`~cetdsl.ir.shares.number_of_task` of each of their buckets.
     """
     if buffer_bytes is None:
         buffer_bytes = min(max(BUFFER_BYTES, _LEAST_BYTES * len(spec.shares)), MOST_BUFFER_BYTES)
@@ -112,7 +113,7 @@ def _buffered(batches: Iterator[pa.RecordBatch], buffer_bytes: int) -> Iterator[
 
 
 def _places(spec: ParcelSpec, events: pa.Table) -> tuple[Ints, NDArray[np.uint64] | None]:
-    """Returns which of the shares each event belongs to, and a hash of its keys unless it comes with its share."""
+    """Returns the place of each event's share among the shares, and a hash of its keys if it comes without a share."""
     if spec.by_share:
         share, shares = integers(as_array(events.column(0))), np.array(spec.shares)
         order = np.argsort(shares)
@@ -132,7 +133,7 @@ def _hashes(spec: ParcelSpec, events: pa.Table) -> NDArray[np.uint64]:
 
 
 def _scattered(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns hashes as if by chance: keys that are counted up would share or avoid each other's bits otherwise."""
+    """Mixes hashes further: otherwise those of consecutive keys would set the same bits too often, or too rarely."""
     scattered = (hashes ^ hashes >> _HALF) * _FIRST_MIX
     scattered = (scattered ^ scattered >> _HALF) * _SECOND_MIX
     return scattered >> _HALF
@@ -145,17 +146,20 @@ def _buckets(needed: BucketsOfTime, events: pa.Table) -> tuple[Ints, Ints]:
 
 
 def _numbered(place: Ints, first: Ints, last: Ints) -> tuple[Ints, int]:
-    """Returns numbers of the events that agree in all three, and how many numbers there may be."""
+    """Numbers the events so that those that agree in all three arrays, and no others, have one number.
+
+    Also returns a bound above the numbers.
+    """
     low, count = int(first.min()), last - first
     fewest = int(count.min())
-    # Whatever the time, a number of buckets need an event, or one more.
+    # All events are needed by the same number of buckets, or some by one more.
     number = ((first - low) * (int(count.max()) - fewest + 1) + (count - fewest)) * (int(place.max()) + 1) + place
     numbers = int(number.max()) + 1
     return (number, numbers) if numbers < _FEW else key_numbers([from_numpy(number)], len(number))
 
 
 def _pieces(number: Ints, numbers: int, packed: pa.Table, parcel_bytes: int) -> tuple[Ints, Ints, Ints]:
-    """Returns the order of events by their numbers, and where in it parcels begin and end."""
+    """Returns the order of events by their numbers, and where in this order each parcel begins and ends."""
     most = max(parcel_bytes * packed.num_rows // max(packed.nbytes, 1), 1)
     order = np.argsort(number.astype(np.uint16) if numbers <= _FEW else number, kind="stable")
     begins = pieces_of(np.bincount(number, minlength=numbers), most)
@@ -163,10 +167,10 @@ def _pieces(number: Ints, numbers: int, packed: pa.Table, parcel_bytes: int) -> 
 
 
 def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]], in_state: bool) -> list[bytes]:
-    """Returns parcels of pieces of some events, by their first ones and lengths: each is a stream in Arrow's format.
+    """Packs each piece of some events, given by its first event and its length, as a stream in Arrow's format.
 
-    A writer of such streams would take most of the time for what they all begin with. Those that a stream keeps in
-    state are compressed; Spark does so itself with what it shuffles.
+    The schema, with which all of them begin, is serialised only once: otherwise it would take most of the time. Parcels
+    that a stream keeps in state are compressed; what Spark shuffles it compresses itself.
     """
     head = events.schema.serialize().to_pybytes()
     parts = (events.slice(*piece) for piece in pieces)
@@ -175,7 +179,7 @@ def _packed(events: pa.RecordBatch, pieces: Iterable[tuple[int, int]], in_state:
 
 
 def _compressed(schema: pa.Schema, parts: Iterable[pa.RecordBatch]) -> list[memoryview]:
-    """Returns the message of each part, as one writer writes them all."""
+    """Returns the compressed message of each part; one writer writes them all."""
     sink, begins = pa.BufferOutputStream(), list[int]()
     with pa.ipc.new_stream(sink, schema, options=_IN_STATE) as writer:
         writer.write_batch(pa.RecordBatch.from_pylist([], schema))  # the schema is written with the first batch
@@ -188,7 +192,7 @@ def _compressed(schema: pa.Schema, parts: Iterable[pa.RecordBatch]) -> list[memo
 
 
 def merged(parcels: Sequence[bytes]) -> bytes:
-    """Returns one parcel of the events of some, for a stream's state."""
+    """Returns one parcel with the events of several, for a stream's state."""
     events = one_batch(pa.Table.from_batches([of_state(pa.py_buffer(parcel)) for parcel in parcels]))
     [parcel] = _packed(events, [(0, events.num_rows)], in_state=True)
     return parcel
@@ -197,8 +201,8 @@ def merged(parcels: Sequence[bytes]) -> bytes:
 def of_state(parcel: pa.Buffer) -> pa.RecordBatch:
     """Returns the events of a parcel out of a stream's state, which another version of Arrow may have written.
 
-    Spark calls timestamps by the session's zone, which may have been another one when the parcel was packed. They are
-    the same numbers in any zone, and get that of all.
+    The type of a timestamp names the session's time zone, which may have been another one when the parcel was packed.
+    The stored numbers do not depend on it, so all timestamps with a zone are given the zone UTC.
     """
     events = one_batch(pa.ipc.open_stream(parcel, options=_OUT_OF_STATE).read_all())
     schema = pa.schema([_in_utc(field) for field in events.schema])
@@ -220,14 +224,14 @@ def _in_utc(field: pa.Field) -> pa.Field:
 
 
 class Unpacker:
-    """Unpacks the parcels of a batch; the names and types of columns, where they are the same, are read once."""
+    """Unpacks the parcels of a batch; consecutive parcels with the same schema have it read once."""
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
         self._begin = pa.py_buffer(b"")
 
     def events(self, parcel: pa.Buffer) -> pa.RecordBatch:
-        """Returns the events of a parcel, which refer to its memory."""
+        """Returns the events of a parcel; their arrays refer to its memory."""
         if self._schema is None or not self._begins(parcel):
             self._schema = pa.ipc.read_schema(parcel)
             self._begin = self._schema.serialize()
@@ -238,7 +242,7 @@ class Unpacker:
 
 
 def _numbers(spec: ParcelSpec, shares: NDArray[np.int32], buckets: list[Ints], bodies: list[bytes]) -> pa.Array:
-    """Returns for each parcel the numbers that send it to the task of its share, one for each of its buckets."""
+    """Returns for each parcel a number for each of its buckets, with which Spark sends it to the task of its share."""
     needed = spec.buckets
     assert needed is not None, "those of a batch are not kept"
     first, last = buckets
@@ -252,14 +256,14 @@ def _numbers(spec: ParcelSpec, shares: NDArray[np.int32], buckets: list[Ints], b
 
 
 def _count(tally: Counter[int], buckets: list[Ints], events: Ints) -> None:
-    """Adds parcels' events to each of the time buckets, from a first to a last one, that need them."""
+    """Adds the number of events of each parcel to the tally of each time bucket that needs them."""
     for begin, end, count in zip(*(column.tolist() for column in (*buckets, events)), strict=True):
         for bucket in range(begin, end + 1):
             tally[bucket] += count
 
 
 def oldest_apart(counts: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns the oldest time buckets with their numbers of events; of too many the others are added to the last one.
+    """Returns the oldest time buckets with their numbers of events; if there are too many, the last entry has the rest.
 
     Examples
     --------
@@ -273,24 +277,24 @@ def oldest_apart(counts: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _tallies(counts: list[tuple[int, int]]) -> list[pa.Array]:
-    """Returns rows without parcels, of time buckets and how many events they got."""
+    """Returns the rows without parcels: time buckets, and how many events have come for each."""
     buckets, events = (from_numpy(np.array(column, dtype=np.int64)) for column in zip(*counts, strict=True))
     share = from_numpy(np.zeros(len(counts), dtype=np.int32))
     return [share, buckets, buckets, pa.nulls(len(counts), pa.binary()), events]
 
 
 def _bits(keys: Bools, last: int) -> list[pa.Array]:
-    """Returns a row without a first bucket, with the last one that needs an event, and bits that keys have set."""
+    """Returns the row without a first bucket: the last bucket that needs an event, and the bits that keys have set."""
     bits = from_bytes([np.packbits(keys, bitorder="little").tobytes()], pa.binary())
     one = from_numpy(np.array([last], dtype=np.int64))
     return [from_numpy(np.zeros(1, dtype=np.int32)), pa.nulls(1, pa.int64()), one, bits, pa.nulls(1, pa.int64())]
 
 
 def given_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields each parcel once, which comes once for each of its time buckets; the buckets are those of one range.
+    """Yields each parcel once where it comes once for each of its time buckets.
 
-    What windows share is then read, and worked on, once for all windows that a task answers. Each parcel stands behind
-    the first and the last bucket of all.
+    So events that windows share are read and processed once for all windows that a task answers. The columns are the
+    first and the last bucket of all parcels, which the task answers together, and the parcel.
     """
     given: dict[bytes, Counter[int]] = {}
     for batch in batches:
@@ -304,7 +308,7 @@ def given_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         some, size = list[bytes](), 0
         while given and size < BUFFER_BYTES:
             body, times = given.popitem()
-            # Two micro-batches may have brought equal events, and a bucket has them twice.
+            # Two micro-batches may have brought equal parcels, which a bucket then has twice.
             some += [body] * max(times.values())
             size += len(body)
         ends = [from_numpy(np.full(len(some), bucket, dtype=np.int64)) for bucket in (first, last)]
@@ -318,11 +322,15 @@ def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[lis
 
 
 def events_of_parcels(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Unpacks parcels, each behind numbers of time buckets, if any; those are at some place among the columns."""
+    """Unpacks parcels, the last column of the batches, into batches of events.
+
+    The columns before the parcel, if any, are numbers of time buckets. They become columns of the events, in front of
+    the column ``place``.
+    """
     unpacker = Unpacker()
     for batch in batches:
         *buckets, bodies = batch.columns
-        # Rows without a parcel only bound the batch.
+        # Rows without a parcel are padding, which limits how many parcels Spark puts into a batch.
         for number in np.flatnonzero(validity(bodies)).tolist():
             body = bodies[number].as_buffer()
             events = of_state(body) if buckets else unpacker.events(body)

@@ -1,7 +1,7 @@
-"""Portions of an answer: as many rows at a time as take no more bytes than Arrow and Spark hold well in one batch.
+"""Cuts an answer into *portions*: rows that together take few enough bytes for one batch of Arrow and Spark.
 
-Arrow has 32 bits for where a text begins, so the texts of one array take less than 2 GiB, and so do all values of one
-row of Spark. Kernels count bindings, of which each may repeat a long text.
+Arrow stores where a text begins in 32 bits, so the texts of one array must take less than 2 GiB, and so must all values
+of one row of Spark. Kernels limit batches of trends by the number of bindings, each of which may repeat a long text.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from cetdsl.kernels._side_by_side import lots, starts
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.columns import to_numpy
 
-#: Bytes of a portion, unless a single list of rows takes more.
+#: The most bytes of a portion, unless a single list of rows takes more.
 PORTION = 64 << 20
-#: Bytes that one array of Arrow, and one row of Spark, hold.
+#: The most bytes of one array of Arrow, and of one row of Spark.
 _MOST = 2**31 - 1
 
 
 def take(column: pa.Array, rows: pa.Array) -> pa.Array:
-    """Returns the values in some rows, which are not looked over; more than an array holds are a MemoryError."""
+    """Returns the values in some rows, whose numbers are not checked; raises MemoryError if no array holds them."""
     try:
         return pc.take(column, rows, boundscheck=False)
     except pa.ArrowInvalid as error:
@@ -33,7 +33,7 @@ def take(column: pa.Array, rows: pa.Array) -> pa.Array:
 
 
 def repeat(value: pa.Scalar, count: int) -> pa.Array:
-    """Returns a column of one text, so many times; more than an array holds is a MemoryError, which Arrow overlooks."""
+    """Returns a column that repeats one text; raises MemoryError if no array holds it, which Arrow does not check."""
     if value.as_buffer().size * count > _MOST:
         raise MemoryError(f"a text {count} times is more than one array of Arrow holds")
     return pa.repeat(value, count)
@@ -65,12 +65,12 @@ def value_bytes(column: pa.Array) -> Ints:
 
 
 def _alike(size: int, column: pa.Array) -> Ints:
-    """Returns one number for all values of a column, which takes no memory."""
+    """Returns an array with the same number for each value of a column, which takes no memory."""
     return np.broadcast_to(np.int64(size), len(column))
 
 
 class RowSizes:
-    """About how many bytes each row of some columns takes, worked out only where rows may take many."""
+    """About how many bytes each row of some columns takes; computed row by row only if rows may take many."""
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         self._columns = columns
@@ -79,7 +79,7 @@ class RowSizes:
 
     @property
     def at_once(self) -> int:
-        """How many rows, whichever they are, make a portion together."""
+        """The number of rows that fit into a portion, whichever they are."""
         return max(PORTION // max(self.largest, 1), 1)
 
     @cached_property
@@ -90,10 +90,10 @@ class RowSizes:
         return sizes
 
     def portions(self, rows: Ints, start: Ints | None = None) -> Iterator[slice]:
-        """Yields which of some lists of rows make a portion together, so that all are in one.
+        """Yields consecutive ranges of some lists of rows; the lists of a range make a portion.
 
-        List ``i`` has the rows ``rows[start[i]:start[i + 1]]``; without ``start``, each row stands by itself. A list
-        that no row of Spark holds is a GroupTooLarge.
+        List ``i`` has the rows ``rows[start[i]:start[i + 1]]``; without ``start``, each row is a list of its own.
+        Raises GroupTooLarge for a list that one row of Spark cannot hold.
         """
         count = len(rows) if start is None else len(start) - 1
         if self.largest * len(rows) <= PORTION:

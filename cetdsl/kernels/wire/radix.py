@@ -1,8 +1,9 @@
 """Sorts the positions of events by key and time: a counting sort by key, and a radix sort by time within each key.
 
-The events of a key are few enough for the processor's caches where keys are many, so that all passes over the digits of
-their times are made there. Only digits that differ within the key are sorted by. Events that came in order stay, and
-those of a few files that each are in order are merged.
+If there are many keys, each has so few events that all passes over the digits of their times are made in the
+processor's caches. Times are sorted by the digits of their distance from the key's earliest time, which are few if the
+times are close together. Events of a key that are in order stay as they are, and those that consist of a few rising
+runs, such as those of a few files that are each in order, are merged.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from cetdsl.kernels.vocabulary import Ints, Places
 
 #: Up to so many events are sorted by insertion, which takes less time than counting digits.
 _FEW = 48
-#: Up to so many rising runs are merged: three times over, while the digits of times are five or more.
+#: Up to so many rising runs are merged, in three passes; times mostly have five digits or more, each a pass of its own.
 _FEW_RUNS = 8
 _DIGIT = 8
 
@@ -95,7 +96,7 @@ def _sort_stretch(
 def _merge_runs(
     time: Ints, order: Places, low: int, high: int, spare_time: Ints, spare_order: Places, bounds: Ints
 ) -> None:
-    """Sorts the events between two positions, which are rising runs, as many as there is room for in ``bounds``."""
+    """Sorts the events between two positions by merging their rising runs, for which ``bounds`` must have room."""
     runs, bounds[0] = 0, low
     for i in range(low + 1, high + 1):
         if i == high or time[i] < time[i - 1]:
@@ -120,7 +121,7 @@ def _merge_two(
     """Merges the rising runs from ``first`` to ``second`` and from there to ``end``, in place and stably."""
     if time[second - 1] <= time[second]:
         return
-    # What is before the start of the second run stays; of equal times, those of the first run do.
+    # The events of the first run that are no later than the first event of the second run stay where they are.
     while time[first] <= time[second]:
         first += 1
     count = second - first
@@ -150,7 +151,7 @@ def _sort_by_digit(
     shift: np.uint64,
     counts: Ints,
 ) -> None:
-    """Copies ``count`` events to another place, in the order of one digit of their times since ``base``."""
+    """Copies ``count`` events to other arrays, sorted stably by one digit of their times since ``base``."""
     digit = np.uint64((1 << _DIGIT) - 1)
     counts[:] = 0
     for i in range(start, start + count):

@@ -29,13 +29,13 @@ from cetdsl.kernels.wire.columns import (
 )
 from cetdsl.kernels.wire.radix import order_by_key_and_time
 
-#: Bytes of the events that are put in order at once.
+#: Bytes of the events that are sorted at once.
 BUFFER_BYTES = 8 << 20
-#: Bytes of a run at most: whoever merges runs holds one of each that overlap, and an Arrow batch of 10,000 of them.
+#: The most bytes of a run: the merging side holds all runs that overlap, and an Arrow batch of 10,000 runs.
 RUN_BYTES = 4 << 10
-#: Where runs would have fewer events than this, events stay as they are: putting them in order would not pay.
+#: If runs would have fewer events than this on average, each event becomes a run: sorting them would not pay.
 FEW_EVENTS = 4
-#: Events that are merged at once, about.
+#: About how many events are merged at once.
 MERGED_EVENTS = 1 << 17
 
 _Records = NDArray[Any]
@@ -52,8 +52,8 @@ def run_stream(
 ) -> Iterator[list[pa.Array]]:
     """Turns events in any order (keys, time, other numbers) into runs: keys, time of the first event, and all as bytes.
 
-    Events without a time have runs without one. ``buffer_bytes`` of events are put in order at once, and a run has
-    ``run_bytes`` at most.
+    Events without a time are put into runs without one. ``buffer_bytes`` of events are sorted at once, and a run has at
+    most ``run_bytes``.
     """
     size = record_type(spec).itemsize
     most, longest = max(buffer_bytes // size, 1), max(run_bytes // size, 1)
@@ -107,8 +107,8 @@ def events_of_runs(
 ) -> Iterator[pa.RecordBatch]:
     """Turns runs, in order of their keys and first times, back into events in order of key and time.
 
-    Events without a time, which their reader refuses, come in batches of their own, before the others of their key.
-    About ``merged_events`` are merged at once; besides, all runs are held that overlap with the last one.
+    Events without a time, which the reader refuses, come in batches of their own, before the other events of their key.
+    About ``merged_events`` events are merged at once; besides these, all runs are held that overlap with the last one.
     """
     held: pa.RecordBatch | None = None
     for runs in _stretches(spec, _few_at_once(spec, batches, merged_events)):
@@ -119,7 +119,7 @@ def events_of_runs(
         if held is not None:
             runs = pa.Table.from_batches([held, runs]).combine_chunks().to_batches()[0]
         owner, records = _in_order(spec, runs)
-        # Runs to come may begin as soon as the last one does.
+        # The next run may begin at the same time as the last one, so only events before that time are final.
         final = int(np.searchsorted(owner, owner[-1]))
         final += int(np.searchsorted(records["c0"][final:], last.column(spec.keys)[0].as_py()))
         if final:
@@ -134,7 +134,7 @@ def _few_at_once(spec: RunSpec, batches: Iterator[pa.RecordBatch], most: int) ->
     most_bytes = most * record_type(spec).itemsize
     for rows in batches:
         columns = [rows.column(k) for k in range(spec.keys + 1)]
-        # Sessions may be set to offsets of 64 bits.
+        # With some settings, Spark sends binary columns with 64-bit offsets.
         packed = rows.column(spec.keys + 1).cast(pa.binary())
         batch = pa.RecordBatch.from_arrays([*columns, packed], names=rows.schema.names)
         offsets = _offsets(packed)
@@ -146,10 +146,10 @@ def _few_at_once(spec: RunSpec, batches: Iterator[pa.RecordBatch], most: int) ->
 
 
 def _stretches(spec: RunSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of batches in stretches of which all runs have a time, or none has.
+    """Cuts batches into ranges of rows such that all runs of a range have a time, or none has.
 
-    Runs without a time may stand anywhere: those of an earlier key come before them, as do those of time buckets
-    before 1970.
+    Runs without a time need not come first in a batch: the runs of earlier keys come before them, and so do those of
+    time buckets before 1970.
     """
     for runs in batches:
         timed = validity(runs.column(spec.keys))
@@ -165,7 +165,7 @@ def _offsets(packed: pa.Array) -> Ints:
 
 
 def _in_order(spec: RunSpec, runs: pa.RecordBatch) -> tuple[Ints, _Records]:
-    """Returns the records of some runs in order of key and time, and for each the first run of its key."""
+    """Returns the first run of each record's key, and the records of some runs in order of key and time."""
     offsets = _offsets(runs.column(spec.keys + 1))
     kind, packed = record_type(spec), runs.column(spec.keys + 1).buffers()[2]
     records = np.frombuffer(packed, kind, int(offsets[-1] - offsets[0]) // kind.itemsize, offsets[0])
@@ -180,7 +180,7 @@ def _in_order(spec: RunSpec, runs: pa.RecordBatch) -> tuple[Ints, _Records]:
 
 
 def _events(spec: RunSpec, runs: pa.RecordBatch, owner: Ints, records: _Records) -> pa.RecordBatch:
-    """Makes rows of events; ``owner`` is a run that has the key of each."""
+    """Makes rows of events from records; ``owner`` is a run with the key of each record."""
     rows = from_numpy(owner)
     columns = [runs.column(k).take(rows) for k in range(spec.keys)]
     for n in range(len(spec.columns)):
@@ -197,7 +197,7 @@ def _without_time(spec: RunSpec, runs: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _run(spec: RunSpec, like: pa.RecordBatch, records: _Records) -> pa.RecordBatch | None:
-    """Makes a run of events, with the key of another run; None if there are no events."""
+    """Makes a run of records, with the key of the run ``like``; None if there are no records."""
     if len(records) == 0:
         return None
     keys = [like.column(k) for k in range(spec.keys)]

@@ -16,9 +16,9 @@ from cetdsl.kernels.wire.columns import from_numpy, order_codes, to_numpy, unsca
 
 
 class ValueColumn:
-    """A column whose values are aggregated; they are converted on first use.
+    """A column whose values are aggregated, in the forms that kernels need; costly forms are computed once.
 
-    ``starts`` says where each key's values begin, and the end; by default they are those of one key.
+    ``starts`` says where each key's values begin, and where the last ones end; by default all are of one key.
     """
 
     def __init__(self, array: pa.Array, starts: Ints | None = None) -> None:
@@ -36,7 +36,7 @@ class ValueColumn:
         """The values as doubles, in units of a decimal's last digit; NULL is 0."""
         if pa.types.is_decimal(self.array.type):
             return np.array(unscaled_integers(self.array), dtype=np.float64)
-        # Rounded where it must be: long integers do not all have a double.
+        # Not every long integer has a double, so some are rounded.
         return to_numpy(self.array.cast(pa.float64(), safe=False))
 
     def deviations(self) -> Deviations:
@@ -50,14 +50,17 @@ class ValueColumn:
         return self._deviations
 
     def weights(self, update: Update, whole: bool) -> NDArray[np.float64]:
-        """Returns what each event adds to an accumulator as doubles; ``whole`` if it has a whole number as well."""
+        """Returns what each event adds to an accumulator, as doubles.
+
+        ``whole`` says whether the accumulator is also computed as a whole number; then moments need no deviations.
+        """
         if update.power == 0:
             return self._counted(update).astype(np.float64)
         values = self.deviations().values if update.moment and not whole else self.doubles()
         return values if update.power == 1 else values**update.power
 
     def whole_weights(self, update: Update) -> Ints | Objects:
-        """Returns what each event adds to an accumulator as whole numbers, Python's where 64 bits are too few."""
+        """Returns what each event adds to an accumulator, as whole numbers: Python's where 64 bits are too few."""
         if update.power == 0:
             return self._counted(update).astype(np.int64)
         found: Any = unscaled_integers(self.array)
@@ -90,11 +93,11 @@ class ValueColumn:
         return np.zeros(len(self.array), dtype=np.bool_) if self.is_exact else self.deviations().odd
 
     def ranks(self) -> tuple[Ints, pa.Array]:
-        """Ranks from 1 (0 for NULL), and the value of each rank."""
+        """Returns the rank of each value among the distinct ones, from 1 (0 for NULL), and the value of each rank."""
         if self._ranked is None:
             codes, valid = order_codes([self.array])
             _, first, inverse = np.unique(codes[0], return_index=True, return_inverse=True)
-            # Where NULLs share a code with a value, the value must be the one that represents it.
+            # If NULL shares its code with a value, the code must stand for the value.
             present = np.nonzero(valid[0])[0]
             first[inverse[present]] = present
             ranks = np.where(valid[0], inverse.reshape(-1) + 1, 0)

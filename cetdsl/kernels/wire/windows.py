@@ -13,7 +13,7 @@ from cetdsl.kernels.vocabulary import Floats, Ints, Slices
 
 #: Before all times and windows: "none has been answered yet" and "answer everything"; its negative is behind them all.
 NEVER = -(2**62)
-#: Windows that are answered together at most; each takes some 50 bytes before it is.
+#: The most windows that are answered together; each takes some 50 bytes until it is answered.
 MOST_WINDOWS = 2**26
 
 
@@ -30,22 +30,23 @@ def cut_slices(
 ) -> Slices:
     """Returns the slices that can be answered now.
 
-    ``bucket`` is the number of each segment's time bucket, and ``until`` the number of its last one, where it has
-    several. They are used only if the windowing is cut. ``complete`` says whether no more events of the last segment
-    will come. ``resume`` is the number of the first window of the first segment that has not been answered before.
-    ``look_back`` says, with a span, how long before its first event a trend still depends on events (because of a
-    leading negation). ``group`` describes the group of a segment, for an error.
+    ``bucket`` is the number of each segment's time bucket, and ``until`` that of its last one if it has several. They
+    are used only if the windowing is cut into time buckets. ``complete`` says that no more events of the last segment
+    will come. ``resume`` is the number of the first window of the first segment that has not been answered yet.
+    ``look_back`` says, with a span, how long before its first event a trend still depends on events, because of a
+    leading negation. ``group`` describes the group of a segment, for an error.
     """
     if has_windows(windowing):
         last = bucket if until is None else until
         if windowing.kind == SLIDING:
             given = segment_start, time, bucket, last, complete, resume
             lengths = windowing.length, windowing.slide, windowing.cut
-            # No event lies in more windows than that, so there is most often no need to count them.
+            # No event lies in more windows than this factor, so the windows need not be counted in most cases.
             if len(time) * (windowing.length // windowing.slide + 1) > MOST_WINDOWS:
                 _refuse_many(count_windows(*given, *lengths), group)
             return Slices(*_sliding(*given, *lengths, True))
-        # Trends that begin in a window go on for a span. Windows that need the same events have trends of their own.
+        # Trends that begin in a window may last for a span. Windows that need the same events still have different
+        # trends, so they are not merged into one slice.
         arguments = (look_back + windowing.slide + windowing.length, windowing.slide, windowing.cut, False)
         return Slices(*_sliding(segment_start, time + look_back, bucket, last, complete, resume, *arguments))
     segments = len(segment_start) - 1
@@ -63,7 +64,7 @@ def cut_slices(
 
 
 def _refuse_many(windows: Floats, group: Callable[[int], str]) -> None:
-    """Raises where segments have too many windows together, and names the one that has the most."""
+    """Raises if segments have too many windows together, and names the group that has the most."""
     if windows.sum() > MOST_WINDOWS:
         most = int(windows.argmax())
         raise GroupTooLarge(
@@ -77,7 +78,7 @@ def _refuse_many(windows: Floats, group: Callable[[int], str]) -> None:
 def _window_numbers(
     earliest: int, latest: int, bucket: int, until: int, is_open: bool, resume: int, length: int, slide: int, cut: int
 ) -> tuple[int, int]:
-    """Returns the number of the first window that may be answered of a segment, and the one after the last."""
+    """Returns the number of a segment's first window that may be answered now, and the number after the last one."""
     k, stop = max((earliest - length) // slide + 1, resume), latest // slide + 1
     if cut > 0:
         k = max(k, (bucket * cut + slide - 1) // slide)
@@ -100,7 +101,7 @@ def count_windows(
     slide: int,
     cut: int,
 ) -> Floats:
-    """Counts the windows of each segment with events that can be answered now, in time with the number of events."""
+    """Counts the windows of each segment that hold events and can be answered now, in time linear in the events."""
     segments = len(segment_start) - 1
     count = np.zeros(segments, dtype=np.float64)
     for s in range(segments):
@@ -108,7 +109,7 @@ def count_windows(
         bounds = bucket[s], until[s], s == segments - 1 and not complete, resume if s == 0 else NEVER
         k, stop = _window_numbers(time[first], time[last - 1], *bounds, length, slide, cut)
         for i in range(first, last):
-            # The windows of this event that none of an earlier one is.
+            # Only the windows of this event that hold no earlier one.
             k = max(k, (time[i] - length) // slide + 1)
             end = min(time[i] // slide + 1, stop)
             count[s] += max(end - k, 0)
@@ -177,7 +178,10 @@ def _sliding(
 
 @jit
 def pivot_subslices(low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: bool) -> tuple[Ints, Ints, Ints, Ints]:
-    """Returns a subslice per slice and event that may be bound to one of the ``wanted`` variables (a bit mask)."""
+    """Returns a subslice for each slice and each event of it that may be bound to a ``wanted`` variable (a bit mask).
+
+    It begins with this event if ``from_pivot``, else with the slice.
+    """
     size = 0
     for s in range(len(low)):
         for i in range(low[s], high[s]):
@@ -197,7 +201,7 @@ def pivot_subslices(low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: 
 
 @jit
 def within_span(low: Ints, high: Ints, time: Ints, event: Ints, length: int) -> tuple[Ints, Ints]:
-    """Returns the events among ``low:high`` of each row that a trend of a span may have beside its ``event``."""
+    """Returns the range of the events ``low:high`` of each row that are within ``length`` of the row's ``event``."""
     since, until = low.copy(), high.copy()
     for s in range(len(event)):
         own = time[low[s] : high[s]]
@@ -210,7 +214,7 @@ def within_span(low: Ints, high: Ints, time: Ints, event: Ints, length: int) -> 
 def span_subslices(
     low: Ints, high: Ints, mask: Ints, time: Ints, wanted: int, length: int, begin: Ints, end: Ints
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Returns a subslice per event that may begin a trend: from it to the last event within the span.
+    """Returns a subslice for each event that may begin a trend: from this event to the last one within the span.
 
     Slice ``s`` answers the trends whose first event has ``begin[s] <= time < end[s]``.
     """

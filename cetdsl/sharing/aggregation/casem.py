@@ -1,8 +1,9 @@
-"""CASEM, the search for a plan: it clusters patterns by structural entropy as far as they have something in common.
+"""CASEM, the search for a plan: it clusters patterns by structural entropy as long as they have something in common.
 
-The vertices of the partition tree are those of the plan, each with its sub-pattern. Algorithm 1 of PatternInsight looks
-at pairs of siblings in the order of the greater gain of combining and merging them. Combining never gains less, as
-:mod:`cetdsl.sharing.aggregation.entropy` says; so that is the order here, and the patterns decide which it is.
+The vertices of the partition tree are the vertices of the plan, each with its sub-pattern. Algorithm 1 of
+PatternInsight takes pairs of siblings in the order of what combining or merging them gains, whichever gains more. As
+combining never gains less than merging (:mod:`cetdsl.sharing.aggregation.entropy`), pairs are taken here in the order
+of what combining gains, and their patterns decide whether they are combined or merged.
 """
 
 from __future__ import annotations
@@ -24,25 +25,26 @@ _NOWHERE = ROOT - 1
 def cluster(draft: Draft, pairs: Sequence[tuple[int, int]], late: Clock) -> bool:
     """Combines and merges siblings for as long as that reduces the entropy and they have a sub-pattern in common.
 
-    A pair stands in the queue with the gain that it had when it came to be. Its parent may have grown since, so the
-    gain is computed again when its turn comes: the pair then goes back if others gain more.
+    A pair is queued with the gain that it has when both become siblings. Their parent may grow later, so the gain is
+    computed again when the pair's turn comes, and the pair is queued again if the gain has become less.
 
-    The last two below the root are combined too: that neither adds to the entropy nor reduces it.
+    The last two vertices below the root are combined too, which does not change the entropy.
 
-    Pairs whose kinds of events say that nothing is to be had are not looked at, and neither are clusters of them.
+    Pairs whose kinds of events show that they have too little in common are skipped, and so are pairs of a vertex with
+    a cluster that contains such a partner.
 
     Parameters
     ----------
     draft : Draft
     pairs : sequence of (int, int)
-        Siblings to begin with; those that come to be are looked at too.
+        Siblings to begin with; pairs that become siblings are examined too.
     late : callable
-        Asked before each step.
+        Called before each step; the search stops if it returns true.
 
     Returns
     -------
     bool
-        Whether nothing was left to be looked at.
+        Whether all pairs have been examined.
     """
     tree = draft.tree
     queue = _Queue(draft.tree)
@@ -76,17 +78,17 @@ def cluster(draft: Draft, pairs: Sequence[tuple[int, int]], late: Clock) -> bool
 
 
 class _Queue:
-    """Pairs of siblings, those first that gained most when they came to be, and of these the lowest numbers.
+    """Pairs of siblings in falling order of what they gained when they were entered, and then of rising numbers.
 
-    Most pairs are siblings no longer when their turn comes. So those that come to be together stand in a sorted lane,
-    and only the first of each lane is in the heap.
+    Most pairs are no longer siblings when their turn comes. So the pairs that are entered together form a sorted list,
+    their *lane*, and only the first pair of each lane is in the heap.
     """
 
     def __init__(self, tree: PartitionTree) -> None:
         self._tree = tree
         #: Loss, both vertices, and the number of the lane.
         self._heap: list[tuple[float, int, int, int]] = []
-        #: The others of each lane, the last one next.
+        #: The other pairs of each lane; the last one comes next.
         self._lanes: list[list[tuple[float, int, int]]] = []
 
     def enter(self, pairs: Sequence[tuple[int, int]]) -> None:
@@ -112,7 +114,7 @@ class _Queue:
                 heapq.heapreplace(heap, (*lane.pop(), number))
             else:
                 heapq.heappop(heap)
-            # What is gone has no parent, not even that of another that is gone.
+            # A removed vertex has no parent; the two defaults differ, so that two removed vertices are no siblings.
             if parent.get(first) == parent.get(second, _NOWHERE):
                 return -loss, first, second
         return None
@@ -135,7 +137,7 @@ def _examine(draft: Draft, first: int, second: int) -> list[tuple[int, int]]:
         if covers and one in draft.tree.children:
             swapped = both if one == first else common(draft.patterns[one], draft.patterns[other], _turned(given))
             assert swapped is not None, "two that have something in common have so in either order"
-            # In the other order it may pair other slots, and then not all of them.
+            # In the other order, ``common`` may pair other slots, and then not cover the whole pattern.
             if swapped.covers_first(draft.patterns[one]):
                 merged = _merge(draft, one, other, swapped)
                 if merged is not None:
@@ -148,7 +150,7 @@ def _turned(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _may_be_worthwhile(draft: Draft, first: SubPattern, second: SubPattern, above: int) -> bool:
-    """Whether what two have in common may say enough: a quick look at the kinds of events spares most of the others."""
+    """Whether two patterns may have enough in common, by their kinds of events: a quick test that most pairs fail."""
     if first.places is None or second.places is None:
         return True
     most = len(first.kinds & second.kinds)
@@ -188,10 +190,11 @@ def _combine(draft: Draft, first: int, second: int, both: Common) -> list[tuple[
 
 
 def _merge(draft: Draft, first: int, second: int, both: Common) -> list[tuple[int, int]] | None:
-    """Puts the second of two siblings below the first, whose pattern they share; None if that gains nothing.
+    """Merges the second of two siblings into the first, whose pattern both share; None if that gains nothing.
 
-    If both share the whole patterns of both, they become one vertex. A first that says no more than what both share is
-    merged with the second at any gain: by combining them it would be there for nothing, below one that is the same.
+    If both patterns are the same, except conditions and span, the two become one vertex; else the second becomes a
+    child of the first. If the first pattern is exactly what both share, they are merged whatever the gain: if they were
+    combined, the new parent would be the same pattern again.
     """
     tree, levels = draft.tree, draft.limits.levels
     whole = second in tree.children and both.covers_second(draft.patterns[second])
@@ -203,7 +206,7 @@ def _merge(draft: Draft, first: int, second: int, both: Common) -> list[tuple[in
     few = len(tree.children[first]) == 2
     inner = {child: draft.inherited[child] for child in tree.children[second]} if whole else {}
     moved = tree.merge(first, second, whole=whole)
-    # The conditions and the span hold for the instances of both from now on.
+    # The first vertex now also serves the second pattern, so it gets the wider conditions and span.
     draft.patterns[first] = both.pattern
     draft.inherited.pop(second, None)
     draft.touched.update((first, *moved))
@@ -225,7 +228,7 @@ def _depth(draft: Draft, vertex: int) -> int:
 
 
 def _raise(draft: Draft, vertex: int, height: int) -> None:
-    """Notes how many clusters stand above each other from a vertex down."""
+    """Raises the heights of a vertex and those above it: how many clusters stand above each other from there down."""
     for above in draft.tree.way_up(vertex):
         if draft.height.get(above, 0) >= height:
             return

@@ -1,8 +1,8 @@
-"""Conditions on one event as unions of boxes, so that the OR of two conditions stays as short as what it says.
+"""Conditions on one event as unions of boxes, so that the OR of two conditions can be simplified.
 
-A box says of each attribute in which ranges its value lies, and what else must hold. A condition is the union of its
-boxes. Whatever is simplified here lets through every event that it let through before: a sub-pattern may match more
-than what shares it, never less.
+A *box* has ranges of values for some attributes, and other terms, all of which must hold. A condition is the union of
+its boxes. Every simplification here is sound: the simpler condition holds for every event that met the former one, for
+a sub-pattern may match more than the patterns that share it, but never less.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from cetdsl.pattern.expressions import (
     strip,
 )
 
-#: A place between values: before all, (0, value, 0) right before a value, (0, value, 1) right after it, behind all.
+#: A place between values: ``(-1,)`` before all values, ``(0, value, 0)`` right before a value, ``(0, value, 1)`` right
+#: after it, ``(1,)`` after all values.
 Cut: TypeAlias = "tuple[Any, ...]"
-#: Disjoint pairs of cuts in ascending order, with something between any two pairs.
+#: Ranges of values, as pairs of cuts in ascending order, with a gap between any two ranges.
 Ranges: TypeAlias = "tuple[tuple[Cut, Cut], ...]"
-#: The name of an attribute, and the family of the constants that it is compared with.
+#: The name of an attribute, and the family of the constants that it is compared with (see ``_FAMILIES``).
 Key: TypeAlias = "tuple[str, str]"
 
 _FIRST, _LAST = (-1,), (1,)
-#: Whole numbers up to here are doubles too, so that both kinds of constants compare as Spark compares them.
+#: Whole numbers up to here are doubles too, so whole and other numbers compare here as they do in Spark.
 _EXACT = 2**53
-#: More boxes than these become the one box that holds them all.
+#: If a condition has more boxes, they are replaced by one box that contains them all.
 MOST_BOXES = 4
 
 
@@ -77,7 +78,7 @@ def intersection(first: Ranges, second: Ranges) -> Ranges:
 
 @lru_cache(4096, typed=True)
 def ranges_of(op: str, value: Any) -> Ranges:
-    """Returns the values that compare so with a constant."""
+    """Returns the values ``x`` with ``x <op> value``."""
     before, after = (0, value, 0), (0, value, 1)
     return {
         "=": ((before, after),),
@@ -95,25 +96,25 @@ def _items(ranges: Mapping[Key, Ranges]) -> tuple[tuple[Key, Ranges], ...]:
 
 @attrs.frozen(cache_hash=True)
 class Box:
-    """Ranges of attributes, and other terms, all of which must hold; NULL lies in no range."""
+    """Ranges of values for some attributes, and other terms, all of which must hold; NULL lies in no range."""
 
     ranges: tuple[tuple[Key, Ranges], ...] = attrs.field(factory=dict, converter=_items)
     others: frozenset[Expr] = frozenset()
 
     def within(self, other: Box) -> bool:
-        """Whether whatever lies in this box certainly lies in the other."""
+        """Whether this box is certainly contained in the other; False may also mean that it cannot be told."""
         own = dict(self.ranges)
         narrower = all(key in own and intersection(own[key], ranges) == own[key] for key, ranges in other.ranges)
         return narrower and other.others <= self.others
 
     def hull(self, other: Box) -> Box:
-        """A box that holds both."""
+        """Returns a box that contains both."""
         others = dict(other.ranges)
         shared = {key: union(ranges, others[key]) for key, ranges in self.ranges if key in others}
         return Box(shared, self.others & other.others)
 
     def joined_with(self, other: Box) -> Box | None:
-        """The box that holds both and nothing else; None if they differ in more than the ranges of one attribute."""
+        """Returns the union of both, if it is a box; None if they differ in more than the ranges of one attribute."""
         if self.within(other):
             return other
         if other.within(self):
@@ -169,7 +170,7 @@ class Condition:
         return Box() in self.boxes
 
     def either(self, other: Condition) -> Condition:
-        """The condition that whatever meets one of both meets: their OR, or with many boxes something weaker."""
+        """Returns the OR of both or, if that has many boxes, a weaker condition."""
         return self if self == other else _either(self, other)
 
     def expression(self) -> Expr:
@@ -178,7 +179,7 @@ class Condition:
 
 
 def _of_comparison(term: Expr) -> Condition | None:
-    """The condition that a single comparison with a constant is, which most conditions are."""
+    """Returns the condition of a single comparison with a constant, as most conditions are; None for other terms."""
     if not isinstance(term, Binary) or term.op not in MIRRORED:
         return None
     side, other = term.left, term.right
@@ -208,7 +209,7 @@ def _either(first: Condition, second: Condition) -> Condition:
         for other in boxes:
             together = box.joined_with(other)
             if together is not None:
-                # What has grown may now be joined with one of the others.
+                # The larger box may now be joined with another one.
                 boxes.remove(other)
                 todo.append(together)
                 break
@@ -259,7 +260,7 @@ def _constant(term: Expr) -> Any:
     return term.value if isinstance(term, Literal) else None
 
 
-#: Constants of one family compare here as they do in Spark; those of none are left as they are written.
+#: Constants of one family compare here as they do in Spark; comparisons with other constants stay as they are written.
 _FAMILIES: tuple[tuple[type, str, Callable[[Any], bool]], ...] = (
     (bool, "", lambda _: False),
     (int, "number", lambda number: abs(number) <= _EXACT),

@@ -15,9 +15,9 @@ V = TypeVar("V", bound=_Container)
 
 
 class SharedValues(dict[K, V]):
-    """A dict of containers whose copies share the containers that neither has changed since.
+    """A dict of containers whose copies share the containers that neither has changed since (copy on write).
 
-    Whoever changes a container asks for it by :meth:`change`, and sets none that stands elsewhere too.
+    To change a container, get it by :meth:`change`. A container that is set must not be in use elsewhere.
 
     Examples
     --------
@@ -28,7 +28,7 @@ class SharedValues(dict[K, V]):
     ({1: {5}, 2: {6}}, {1: {5, 7}, 2: {6}}, True)
     """
 
-    #: The keys of containers that no copy shares; None if there is no copy.
+    #: The keys whose containers no copy shares; None if there are no copies.
     _own: set[K] | None = None
 
     def copy(self) -> SharedValues[K, V]:

@@ -1,4 +1,4 @@
-"""Differential compensation: finds what queries of different clusters share besides what their clusters share."""
+"""Differential compensation: finds sub-patterns that queries of different clusters share."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from cetdsl.sharing.aggregation.subpatterns import common
 
 
 def compensate(draft: Draft, late: Clock, node: int | None = None) -> bool:
-    """Gives queries of different clusters parents for their differential parts, outside the tree (Algorithm 2).
+    """Gives queries of different clusters common parents outside the tree, for their differential parts (Algorithm 2).
 
-    The differential part of a vertex is what none of its parents has. Clusters are those that queries are in directly;
-    pairs of them are looked at in the order of how many edges the graph has between their queries.
+    The *differential part* of a vertex are its slots that no parent has. The clusters are those of which queries are
+    children; pairs of clusters are taken in the order of how many edges the graph has between their queries.
 
     Parameters
     ----------
     draft : Draft
     late : callable
-        Asked before each pair of queries.
+        Called before each pair of queries; the search stops if it returns true.
     node : int, optional
-        Looks at the edges of this query alone.
+        Only the edges of this query are examined.
 
     Returns
     -------
     bool
-        Whether nothing was left to be looked at.
+        Whether all pairs have been examined.
     """
     parent, neighbours = draft.tree.parent, draft.graph.neighbours
     linked = ((one, other) for one in (neighbours if node is None else (node,)) for other in neighbours[one])
@@ -42,7 +42,7 @@ def compensate(draft: Draft, late: Clock, node: int | None = None) -> bool:
 
 
 def _join(draft: Draft, first: int, second: int) -> None:
-    """Lets two queries share what both have left, or lets one share what the other shares already."""
+    """Gives two queries a common parent for their differential parts, or one of them a parent that the other has."""
     for one, other in ((first, second), (second, first)):
         rest = draft.remaining(other)
         if len(rest) < draft.limits.least_slots:

@@ -15,10 +15,10 @@ from cetdsl.sharing.aggregation.plan import Edge, PlanData, Vertex
 from cetdsl.sharing.aggregation.skeletons import Skeleton, skeleton
 from cetdsl.sharing.aggregation.subpatterns import Kind, Scope
 
-#: Sub-patterns of fewer slots are not shared: instances of a single event are no work to share.
+#: Sub-patterns of fewer slots are not shared, because to find a single event is no work.
 LEAST_SLOTS = 2
 
-#: Whether the time for a plan is over.
+#: Says whether the time for a search is over.
 Clock = Callable[[], bool]
 
 
@@ -41,7 +41,7 @@ class Limits:
     least_slots : int
         Sub-patterns of fewer slots are not shared.
     levels : int or None
-        How many sub-patterns may stand above each other over a query.
+        The most sub-patterns on a way from a query to the root.
     """
 
     least_alike: float = LEAST_ALIKE
@@ -51,7 +51,9 @@ class Limits:
 
 
 class Draft:
-    """A plan that is changed step by step; at any time it is a valid plan.
+    """A plan that is changed step by step, and is a valid plan after each step.
+
+    A plan has the vertices of the partition tree, except the root, and some parents outside the tree (*helpers*).
 
     Parameters
     ----------
@@ -61,15 +63,15 @@ class Draft:
     Attributes
     ----------
     graph, tree
-        A query is a node of both.
+        The correlation graph and its partition tree; each query is a node of the graph and a leaf of the tree.
     patterns : dict of int to SubPattern
-        Of each vertex of the tree, and of those besides.
+        The pattern of each vertex of the tree and of each helper.
     inherited : dict of int to tuple of int
-        For each slot of the parent in the tree the vertex's own slot; nothing of those below the root.
+        For each vertex that is not directly below the root: the slot that corresponds to each slot of its parent.
     besides : dict of int to dict
-        Parents that a vertex has besides the one in the tree, and their slots as in ``inherited``.
+        The helpers of a vertex, each with the vertex's slots that correspond to its own.
     touched : set of int
-        Vertices that have changed, or have other parents, since a plan was last made.
+        Vertices that have changed, or whose parents have, since a plan was last made.
     """
 
     def __init__(self, queries: Mapping[str, Query], limits: Limits) -> None:
@@ -90,7 +92,7 @@ class Draft:
         self.touched: set[int] = set(self.patterns)
 
     def copy(self) -> Draft:
-        """A draft that may change while this one stays."""
+        """Returns a copy; a change of either draft leaves the other as it is."""
         copied = Draft.__new__(Draft)
         copied.limits, copied.queries, copied.numbers = self.limits, dict(self.queries), dict(self.numbers)
         copied._scopes = dict(self._scopes)
@@ -105,7 +107,7 @@ class Draft:
     # Parents besides the one in the tree
 
     def help(self, helper: int, child: int, slots: Iterable[int]) -> None:
-        """Makes a vertex outside the tree a parent of one in it."""
+        """Makes a helper, a vertex outside the tree, a parent of a vertex in it."""
         self.besides.change(child, dict)[helper] = tuple(slots)
         self.helped.change(helper, set).add(child)
         self.touched.update((helper, child))
@@ -118,7 +120,7 @@ class Draft:
         return [slot for slot in range(len(self.patterns[vertex].slots)) if slot not in taken]
 
     def leave(self, child: int) -> None:
-        """Takes a vertex away from those outside the tree, and those away that then have one child."""
+        """Takes a vertex away from its helpers, and removes the helpers that then have only one child."""
         for helper in self.besides.pop(child, {}):
             self.helped.change(helper).remove(child)
             if len(self.helped[helper]) == 1:
@@ -140,7 +142,7 @@ class Draft:
         return number
 
     def remove(self, name: str) -> None:
-        """Removes a query; of clusters only one that is left with a single child goes."""
+        """Removes a query, and its cluster if that has only one child left; nothing else changes."""
         del self.queries[name]
         number = self.numbers.pop(name)
         self.leave(number)
@@ -160,7 +162,7 @@ class Draft:
     # The plan
 
     def plan(self, *, finished: bool) -> PlanData:
-        """The plan as it is now."""
+        """Returns the present plan; only vertices that have been ``touched`` are made anew."""
         names = {number: name for name, number in self.numbers.items()}
         for gone in self._drawn.keys() - self.patterns.keys():
             del self._drawn[gone]
@@ -184,7 +186,7 @@ class Draft:
         return PlanData(dict(self.queries), vertices, edges, self.tree.entropy(), finished)
 
     def _draw(self, number: int, name: str | None) -> Iterable[int]:
-        """Draws a vertex with the edges to it; returns those below if its level has changed, and theirs may have."""
+        """Makes a vertex and the edges to it; returns its children if its level, and so maybe theirs, has changed."""
         parents = self._parents(number)
         level = 1 + max((self._drawn[parent][0].level for parent in parents), default=0)
         known = self._drawn.get(number)
@@ -201,13 +203,13 @@ class Draft:
         return below
 
     def _parents(self, vertex: int) -> dict[int, tuple[int, ...]]:
-        """The parents of a vertex, each with the vertex's slots for its own."""
+        """Returns the parents of a vertex, each with the vertex's slots that correspond to the parent's."""
         above = self.tree.parent.get(vertex, ROOT)
         if vertex not in self.besides:
             return {} if above == ROOT else {above: self.inherited[vertex]}
         return {**({} if above == ROOT else {above: self.inherited[vertex]}), **self.besides[vertex]}
 
     def _kinds(self, found: Skeleton) -> set[tuple[int, Kind]]:
-        """The kinds of events of a query; those of queries that may share nothing are different ones."""
+        """Returns the kinds of events of a query, with its scope: queries of different scopes have none in common."""
         scope = self._scopes.setdefault(found.pattern.scope, len(self._scopes))
         return {(scope, kind) for kind in found.pattern.kinds}

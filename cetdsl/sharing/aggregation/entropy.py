@@ -1,11 +1,11 @@
 """Partition trees of a graph, their structural entropy, and how operations on a tree change it.
 
-The structural entropy (Li and Pan, IEEE Transactions on Information Theory, 2016) is the length of the code of a step
-of a random walk, if a code word names the cluster only where the walk enters it:
+The structural entropy (Li and Pan, IEEE Transactions on Information Theory, 2016) is the average length of the code of
+a step of a random walk on the graph, where a cluster's code word is written only when the walk enters the cluster:
 
     H  =  - sum over all vertices v but the root of  cut(v) / volume(root) * log2(volume(v) / volume(parent of v))
 
-volume: the degrees of all nodes below a vertex, added up; cut: the edges that lead out of it.
+where ``volume`` is the sum of the degrees of the nodes below a vertex, and ``cut`` the number of edges that leave it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PartitionTree:
     Parameters
     ----------
     neighbours : mapping of int to set of int
-        The graph. The tree looks into it, so that whoever changes it must say so.
+        The graph. The tree reads it later too, so changes of it must be reported by :meth:`add` and :meth:`remove`.
 
     Examples
     --------
@@ -44,17 +44,17 @@ class PartitionTree:
         self.children: SharedValues[int, dict[int, None]] = SharedValues({ROOT: dict.fromkeys(neighbours)})
         self.volume = {node: len(those) for node, those in neighbours.items()}
         self.cut = dict(self.volume)
-        #: The edges between a vertex and each of its siblings that it has edges with.
+        #: The number of edges between a vertex and each sibling with which it has any.
         self.beside: SharedValues[int, dict[int, int]] = SharedValues(
             {node: dict.fromkeys(those, 1) for node, those in neighbours.items()}
         )
-        #: The cuts of the children of a vertex, added up.
+        #: The sum of the cuts of a vertex's children.
         self._inner = {ROOT: sum(self.volume.values())}
         self.volume[ROOT], self.cut[ROOT] = self._inner[ROOT], 0
         self._next = max(neighbours, default=-1) + 1
 
     def copy(self, neighbours: Mapping[int, set[int]]) -> PartitionTree:
-        """A tree over a copy of the graph that may change while this one stays."""
+        """Returns a copy over a copy of the graph; a change of either tree leaves the other as it is."""
         copied = PartitionTree({})
         copied.neighbours = neighbours
         copied.parent, copied.volume, copied.cut = dict(self.parent), dict(self.volume), dict(self.cut)
@@ -95,7 +95,7 @@ class PartitionTree:
     def gain_of_combining(self, first: int, second: int) -> float:
         """Returns by how much a new parent of two siblings reduces the entropy (equation 4; most terms cancel).
 
-        It is never less than 0, and more where the two have edges with each other and siblings besides.
+        This is never negative. It is positive if the two have edges with each other and other siblings have edges too.
         """
         edges = self.beside[first].get(second)
         if not edges:
@@ -104,10 +104,11 @@ class PartitionTree:
         return 2 * edges / volume[ROOT] * log2(volume[self.parent[first]] / (volume[first] + volume[second]))
 
     def gain_of_merging(self, first: int, second: int, *, whole: bool = True) -> float:
-        """Returns by how much the entropy falls if the first of two siblings takes over the other (equation 6).
+        """Returns by how much the entropy falls if the second of two siblings is merged into the first (equation 6).
 
-        It takes over the other's children, or the other itself if that is a leaf or, not being taken ``whole``, stays a
-        vertex. Never is it more than what combining gains: clusters within the merged one lose their code words.
+        The children of the second become children of the first; or, if the second is a leaf or not taken ``whole``, the
+        second itself does. This is never more than what combining gains, because the code words of the clusters within
+        the merged one become longer.
         """
         both = self.volume[first] + self.volume[second]
         lost = self._inner_cut(first) * log2(both / self.volume[first]) if self.volume[first] else 0.0
@@ -116,7 +117,7 @@ class PartitionTree:
         return self.gain_of_combining(first, second) - (lost / self.volume[ROOT] if lost else 0.0)
 
     def _inner_cut(self, vertex: int) -> int:
-        """The ends of edges between children of a vertex."""
+        """Returns the number of ends of edges between a vertex's children."""
         return self._inner[vertex] - self.cut[vertex] if vertex in self.children else 0
 
     # Operations
@@ -136,7 +137,7 @@ class PartitionTree:
         return vertex
 
     def merge(self, first: int, second: int, *, whole: bool = True) -> list[int]:
-        """Puts the second of two siblings, or its children if it is taken ``whole``, below the first.
+        """Makes the second of two siblings a child of the first; or, if it is taken ``whole``, its children.
 
         Returns
         -------
@@ -161,7 +162,7 @@ class PartitionTree:
         return moved
 
     def _join(self, first: int, second: int, vertex: int) -> int:
-        """Lets a vertex, which may be the first, stand for both siblings; returns how many edges they have together."""
+        """Replaces two siblings by a vertex, which may be the first; returns how many edges they have between them."""
         parent, beside = self.parent[first], dict(self.beside[first])
         edges = beside.pop(second, 0)
         for other, count in self.beside[second].items():
@@ -179,7 +180,7 @@ class PartitionTree:
         return edges
 
     def _touching(self, vertex: int, cluster: int) -> dict[int, int]:
-        """The edges from below a vertex to each child of a cluster that it is no part of."""
+        """Counts the edges from the leaves below a vertex to each child of a cluster that the vertex is not part of."""
         found: dict[int, int] = {}
         for node in self.leaves(vertex):
             for other in self.neighbours[node]:
@@ -196,7 +197,7 @@ class PartitionTree:
     # Changes of the graph
 
     def add(self, node: int) -> None:
-        """Adds a node that the graph has already, with its edges, below the root."""
+        """Adds a node below the root; the graph has it, and its edges, already."""
         self.parent[node], self.volume[node], self.cut[node], self.beside[node] = ROOT, 0, 0, {}
         self.children.change(ROOT)[node] = None
         for other in self.neighbours[node]:
@@ -209,12 +210,12 @@ class PartitionTree:
         return self._next - 1
 
     def remove(self, node: int, linked: list[int]) -> tuple[int, int] | None:
-        """Removes a node that the graph has no longer, with the edges that it had.
+        """Removes a node that the graph has no longer, and its edges, which led to the nodes ``linked``.
 
         Returns
         -------
         (int, int) or None
-            The cluster that was left with a single child and has gone, and this child, which stands in its place.
+            A cluster that had only one child left and so was removed too, and this child, which has taken its place.
         """
         for other in linked:
             self._count(node, other, -1)
@@ -236,7 +237,7 @@ class PartitionTree:
         return parent, child
 
     def _count(self, first: int, second: int, sign: int) -> None:
-        """Counts an edge between two leaves in, or out."""
+        """Adds an edge between two leaves to all counts (``sign`` 1), or subtracts it (-1)."""
         above = set(self.way_up(first))
         meeting = next((vertex for vertex in self.way_up(second) if vertex in above), ROOT)
         tops = []

@@ -1,4 +1,4 @@
-"""The correlation graph: it links patterns that are so alike that they may share a sub-pattern worth having."""
+"""The correlation graph: it links patterns that are so similar that they may share a worthwhile sub-pattern."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ import numpy as np
 
 from cetdsl.sharing.aggregation.copies import SharedValues
 
-#: Patterns are neighbours if they share more than this part of the kinds of events that either has.
+#: Patterns are linked only if they share more than this part of the kinds of events that either has.
 LEAST_ALIKE = 0.1
-#: With so many of those most like it each pattern is linked.
+#: Each pattern is linked with this many of the patterns most similar to it.
 MOST_NEIGHBOURS = 10
-#: So many rows of the matrix are multiplied at once.
+#: The number of rows of the matrix that are multiplied at once.
 _ROWS = 64
 
 
 class CorrelationGraph:
-    """Patterns, each by a number, linked to those most like them.
+    """Patterns, given by numbers, linked to those most similar to them.
 
-    How much two are alike is the share of the kinds of events that both have among those that either has. A pattern is
-    linked to those that it finds most like it, and to those that find it so.
+    The similarity of two patterns is the number of kinds of events that both have, divided by the number that either
+    has (their Jaccard index). A pattern is linked to those most similar to it, and to those to which it is among the
+    most similar.
 
     Parameters
     ----------
     kinds : mapping of int to set
         The kinds of events of each pattern.
     least_alike : float
-        Links are between patterns that are alike by more than this.
+        Only patterns whose similarity is more than this are linked.
     most_neighbours : int
         How many others a pattern links itself to.
 
@@ -61,12 +62,11 @@ class CorrelationGraph:
         self.neighbours: SharedValues[int, set[int]] = SharedValues(linked)
 
     def _nearest_of_all(self) -> Iterator[tuple[int, int]]:
-        """Yields each pattern with each of those most like it, by their places among the patterns.
+        """Yields each pattern with each of those most similar to it, by their places among the patterns.
 
-        Multiplies the sparse matrix of patterns and kinds by its transpose, some rows at a time.
-
-        A row of the product is the sum of the columns of the kinds that the pattern has. These are kept as lists of
-        patterns one behind the other, so that no more is read than there are pairs with a kind in common.
+        This multiplies the sparse matrix of patterns and kinds by its transpose, some rows at a time. A row of the
+        product is the sum of the columns of the pattern's kinds. The columns are lists of patterns, one behind the
+        other, so that only pairs of patterns with a kind in common are read, once per kind.
         """
         numbers = list(self._kinds)
         place = {number: i for i, number in enumerate(numbers)}
@@ -85,7 +85,7 @@ class CorrelationGraph:
             both = np.bincount(cells, minlength=len(rows) * len(numbers)).reshape(len(rows), len(numbers))
             alike = both / np.maximum(sizes + sizes[rows, None] - both, 1)
             alike[rows - first, rows] = 0
-            # Of those equally alike the first ones; shares differ by more than that otherwise.
+            # Of equally similar patterns the first are taken; unequal similarities differ by more than this term.
             order = np.arange(len(numbers)) * 1e-12 - alike
             most = min(self._most, len(numbers) - 1)
             nearest = np.argpartition(order, most, axis=1)[:, :most]
@@ -97,7 +97,7 @@ class CorrelationGraph:
         self.neighbours.change(second).add(first)
 
     def add(self, number: int, kinds: Iterable[Hashable]) -> list[int]:
-        """Adds a pattern, and returns those that it is linked to."""
+        """Adds a pattern, and returns the patterns that it is linked to."""
         own = frozenset(kinds)
         both = Counter(other for kind in own for other in self._having.get(kind, ()))
         alike = {other: count / (len(own) + len(self._kinds[other]) - count) for other, count in both.items()}
@@ -111,7 +111,7 @@ class CorrelationGraph:
         return nearest[: self._most]
 
     def remove(self, number: int) -> list[int]:
-        """Removes a pattern, and returns those that it was linked to."""
+        """Removes a pattern, and returns the patterns that it was linked to."""
         for kind in self._kinds.pop(number):
             del self._having.change(kind)[number]
         linked = sorted(self.neighbours.pop(number))
@@ -120,7 +120,7 @@ class CorrelationGraph:
         return linked
 
     def copy(self) -> CorrelationGraph:
-        """A graph that may change while this one stays."""
+        """Returns a copy; a change of either graph leaves the other as it is."""
         copied = CorrelationGraph.__new__(CorrelationGraph)
         copied._least, copied._most = self._least, self._most
         copied._kinds = dict(self._kinds)

@@ -13,9 +13,10 @@ from cetdsl.sharing.aggregation.subpatterns import SubPattern
 
 @attrs.frozen
 class Step:
-    """A step by which a vertex is put together: an instance of a parent is bound to slots, or an event to a single one.
+    """A step by which instances of a vertex are put together: it binds a parent's instance, or an event to one slot.
 
-    ``slots`` are those of the vertex, in the order of the parent's; ``parent`` is its number, None of a single event.
+    ``slots`` are the vertex's slots that the step binds, in the order of the parent's slots. ``parent`` is the number
+    of the parent; None if the step binds an event.
     """
 
     slots: tuple[int, ...]
@@ -29,23 +30,23 @@ class Vertex:
     Parameters
     ----------
     number : int
-        By which edges and parents name it.
+        The number by which edges and parents refer to it.
     pattern : SubPattern
-        What its instances are, or, of a query, what each of its matches holds.
+        What its instances match; for the vertex of a query, what each match of the query contains.
     level : int
-        1 if it has no parents, else one more than the highest of theirs.
+        1 if it has no parents, else one more than the highest level of its parents.
     parents : tuple of int
-        Those whose instances its own are made of: none is built before all of them have one.
+        The vertices whose instances its own instances are made of; each of its instances needs one of every parent.
     query : str or None
-        The name of the query whose matches it is for, if it is one; no other vertex is made of these.
+        The name of the query, if it is the vertex of a query; such a vertex has no children.
     variables : tuple of frozenset of str
-        Of a query: for each slot the variables one of which is bound to the slot's event.
+        For the vertex of a query: for each slot the variables that may bind the slot's event.
     own : tuple of int
         The slots that no parent has.
     steps : tuple of Step
-        In which order its instances are best put together; nothing where no statistics are known.
+        The order in which its instances are best put together; empty if no statistics are known.
     expected : float or None
-        The instances that are expected a second, or in all if there is no window; None where no statistics are known.
+        The expected number of instances a second, or in all if there is no window; None if no statistics are known.
     """
 
     number: int
@@ -89,9 +90,10 @@ class PlanData:
     entropy : float
         The structural entropy of the correlation graph under the plan's tree, in bits.
     finished : bool
-        Whether nothing was left to be looked at when the plan was returned, so that more time gives no other plan.
+        Whether the search had ended when the plan was returned, so that more time would give no other plan.
     dropped : int
-        The sub-patterns that were found, and are not there as they would cost more to keep than to build again.
+        The number of sub-patterns that were found and dropped, because they would cost more to keep than to build
+        again.
     """
 
     queries: Mapping[str, Query] = attrs.field(repr=False)
@@ -123,12 +125,12 @@ class PlanData:
 
     @property
     def slots(self) -> int:
-        """The kinds of events that all vertices take, each counted without those of its parents."""
+        """The number of kinds of events that the vertices take in their own slots, added up over all vertices."""
         return sum(vertex.slots for vertex in self.vertices)
 
     @property
     def root_slots(self) -> int:
-        """The kinds of events that the vertices without parents take."""
+        """The number of kinds of events that the vertices without parents take, added up."""
         return sum(vertex.slots for vertex in self.vertices if not vertex.parents)
 
     @property
@@ -240,7 +242,7 @@ class PlanData:
         return tuple(self._by_number[number] for number in vertex.parents)
 
     def serves(self, vertex: Vertex) -> tuple[str, ...]:
-        """Returns the queries whose matches are made of a vertex's instances, its own name if it is a query.
+        """Returns the queries whose matches are made of a vertex's instances; for the vertex of a query, this query.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ ALGORITHMS = ("casem+dce", "casem", "casem-2")
 
 
 class Planner:
-    """Finds a plan, and keeps its facts about the workload so that queries can come and go.
+    """Finds a plan, and keeps what it knows of the workload, so that queries can be added and removed.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Planner:
         return self._draft.plan(finished=self._finished)
 
     def add(self, name: str, query: Query, deadline: float | None = None) -> None:
-        """Adds a query; only pairs that it is in are looked at."""
+        """Adds a query; the search examines only pairs of which it, or a cluster that it joins, is part."""
         late = clock_of(deadline)
         number = self._draft.add(name, query)
         done = cluster(self._draft, [(number, other) for other in self._draft.tree.beside[number]], late)
@@ -69,7 +69,7 @@ class Planner:
         self._draft.remove(name)
 
     def copy(self) -> Planner:
-        """A planner that may change while this one stays."""
+        """Returns a copy; a change of either planner leaves the other as it is."""
         copied = Planner.__new__(Planner)
         copied.algorithm, copied._finished = self.algorithm, self._finished
         copied._draft = self._draft.copy()

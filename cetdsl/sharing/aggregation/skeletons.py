@@ -1,4 +1,4 @@
-"""Finds the sub-pattern that each match of a query must hold, as far as slots can state it."""
+"""Finds the sub-pattern (:mod:`~cetdsl.sharing.aggregation.subpatterns`) that each match of a query must contain."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ from cetdsl.sharing.families import unnamed
 
 @attrs.frozen
 class Skeleton:
-    """The events that each match of a query must hold, and the variables one of which binds each slot's event."""
+    """The sub-pattern that each match of a query must contain, and the variables that may bind each slot's event."""
 
     pattern: SubPattern
     variables: tuple[frozenset[str], ...]
 
 
 def skeleton(query: Query) -> Skeleton:
-    """Returns what each match of a query must hold, as slots.
+    """Returns what each match of a query must contain, as far as slots can state it.
 
     - An event is a slot, and so is an OR of events.
     - Parts of SEQ: each slot of one is before each slot of a later one. Parts of AND: in no order.
-    - OR of longer parts: what each match of either part must hold, by :func:`common`.
-    - NOT between two parts, each of which is in slots wholly, stays. NOT at an end of a sequence goes, for where it
-      ends depends on the window; and so does one whose predicates speak of other variables.
-    - Predicates on single events become conditions of slots. Those on two and more stay if each is the only one in its
-      slot. Those on neighbours and on whole trends go: a sub-pattern has other neighbours.
-    - A pattern that has Kleene, or an optional part, has no slots: it is detected by itself.
+    - OR of longer parts: what each match of either part must contain, by :func:`common`.
+    - NOT between two parts is kept if all events of both parts are in slots. NOT at an end of a sequence is dropped,
+      because its gap ends with the window, and so is a NOT whose predicates refer to variables outside it.
+    - Predicates on one event become conditions of slots. Predicates on several events are kept if each of their
+      variables is the only one of its slot. Predicates on neighbours and on whole trends are dropped, because a
+      sub-pattern has other neighbours.
+    - A pattern with Kleene, or with an optional part, gets no slots: it is detected by itself.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def _same_scope(scope: Scope) -> Scope:
 
 
 class _Predicates:
-    """The predicates of a query: by variable those on its event alone, and those that relate several events."""
+    """The predicates of a query: those on one event by variable (``local``), and those on several (``relating``)."""
 
     def __init__(self, predicates: Iterable[Expr]) -> None:
         self.local: dict[str, list[Expr]] = {}
@@ -108,7 +109,7 @@ class _Predicates:
                     names[node.variable or ""] = None
                     plain &= node.role is Role.EACH
                 elif isinstance(node, (Aggregate, Length)):
-                    # What speaks of whole trends, or of neighbours, says something else of a sub-pattern.
+                    # A predicate on whole trends, or on neighbours, would mean something else of a sub-pattern.
                     plain = False
                     names.update(dict.fromkeys(variables(node)))
             self.all.append((predicate, list(names)))
@@ -119,7 +120,7 @@ class _Predicates:
 
 
 def _compared_variable(predicate: Expr) -> str | None:
-    """The variable that a comparison with a constant is about, as most predicates are; None of all others."""
+    """Returns the variable that a predicate compares with a constant, as most do; None for any other predicate."""
     if isinstance(predicate, Binary) and isinstance(predicate.right, Literal):
         side = predicate.left
         if isinstance(side, Attribute) and side.role is Role.EACH:
@@ -153,7 +154,7 @@ def _any_of_type(kind: str) -> Slot:
 
 
 class _Part:
-    """The slots of a part of a pattern, by what has been put into it; ``whole`` if each of its events is in a slot."""
+    """The slots of the parts of a pattern added so far; ``whole`` says whether all of their events are in slots."""
 
     def __init__(self) -> None:
         self.slots: list[Slot] = []
@@ -164,7 +165,7 @@ class _Part:
         self.repeats = False
 
     def put(self, node: Pattern, predicates: _Predicates) -> None:
-        """Adds the slots of a pattern behind those that are there, in no order with these."""
+        """Adds the slots of a pattern behind the present ones, without an order in time between the two."""
         if isinstance(node, Event):
             self._add_event(node, predicates)
         elif isinstance(node, Repeat):
@@ -193,7 +194,7 @@ class _Part:
         """Adds the parts of SEQ or AND."""
         begin, ordered = len(self.slots), isinstance(node, Seq)
         negations: list[Not] = []
-        before = 0  # the slots of the part before, none if it is not in slots wholly
+        before = 0  # the slots of the part before; none if not all of its events are in slots
         for child in node.children:
             if not ordered and isinstance(child, Event):
                 self._add_event(child, predicates)

@@ -1,9 +1,9 @@
-"""Sub-patterns: what each match of a pattern must hold, and what each match of either of two patterns must hold.
+"""Sub-patterns: what each match of a pattern must contain, and what each match of either of two patterns must contain.
 
-A sub-pattern is a set of slots, each for one event, some of them before others in time. Nested SEQ and AND of events
-say just that. The rules here are *sound*: the events that a match of a pattern binds to the slots of its sub-pattern
-are themselves a match of the sub-pattern. The argument is the same each time: a requirement of the sub-pattern speaks
-of its slots alone, and the pattern requires it too, or more.
+A sub-pattern is a set of *slots*, each for one event, with a partial order in time; nested SEQ and AND of events are
+such sets. The rules here are *sound*: the events that a match of a pattern binds to the slots of its sub-pattern are
+themselves a match of the sub-pattern. The argument is the same for each rule: a requirement of the sub-pattern is about
+its slots only, and the pattern has the same requirement or a stricter one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import quote
 from cetdsl.sharing.aggregation.conditions import Condition
 
-#: The type that an event must have; of an event without a type, what it must meet instead, term by term.
+#: The type that an event must have; for an event without a type, the terms that it must meet instead.
 Kind: TypeAlias = "str | frozenset[Expr]"
 
 
@@ -61,7 +61,7 @@ class Slot:
         return cls(tuple(sorted(found.items(), key=lambda choice: kind_text(choice[0]))))
 
     def either(self, other: Slot) -> Slot:
-        """The slot for whatever fits into one of both: the union of the kinds, the conditions of each joined by OR."""
+        """Returns the slot for events that fit either: the kinds of both, the conditions of each kind joined by OR."""
         return self if self is other else _widened(self, other)
 
     def __str__(self) -> str:
@@ -76,9 +76,10 @@ def _widened(first: Slot, second: Slot) -> Slot:
 
 @attrs.frozen
 class Absence:
-    """A negated pattern without a match strictly after the last event of some slots and before the first of others.
+    """A negated pattern: it has no match strictly between the last event of some slots and the first event of others.
 
-    The pattern's variables are named by their places, and ``where`` has its own predicates.
+    The slots are bit masks, ``after`` and ``before``. The variables of the pattern are renamed to their numbers in it,
+    and ``where`` has the predicates on them.
     """
 
     pattern: Pattern
@@ -89,7 +90,7 @@ class Absence:
 
 @attrs.frozen
 class Relation:
-    """A predicate over the events of several slots, each named by its number in place of a variable."""
+    """A predicate over the events of several slots; the number of a slot stands in place of a variable."""
 
     slots: frozenset[int]
     predicate: Expr
@@ -97,7 +98,7 @@ class Relation:
 
 @attrs.frozen(cache_hash=True)
 class Scope:
-    """The properties that shared patterns have in common: the kind of window, and the columns equal along a trend."""
+    """What patterns must have in common to share anything: the kind of window, and the columns equal along a match."""
 
     window: tuple[object, ...] = ()
     columns: frozenset[str] = frozenset()
@@ -111,9 +112,9 @@ class SubPattern:
     Parameters
     ----------
     slots : tuple of Slot
-        One for each event. Two that are in no order may be given the same event.
+        One for each event. Two slots without an order between them may be bound to the same event.
     later : tuple of int
-        For each slot the mask of those whose events are strictly later, closed under transitivity.
+        For each slot the mask of the slots whose events are strictly later; this relation is transitive.
     span : Span or None
         The longest time from the first to the last event, if there is a bound.
     absences : frozenset of Absence
@@ -164,18 +165,18 @@ class SubPattern:
 
 
 class Common(NamedTuple):
-    """A sub-pattern of two patterns, and the slots of both that its slots stand for."""
+    """A sub-pattern of two patterns, and for each of its slots the corresponding slots of the two."""
 
     pattern: SubPattern
     first: tuple[int, ...]
     second: tuple[int, ...]
 
     def covers_first(self, of: SubPattern) -> bool:
-        """Whether it covers the first pattern, but for conditions and span."""
+        """Whether it has all that the first pattern requires, except conditions and span."""
         return self._covers(of, self.first)
 
     def covers_second(self, of: SubPattern) -> bool:
-        """Whether it covers the second pattern, but for conditions and span."""
+        """Whether it has all that the second pattern requires, except conditions and span."""
         return self._covers(of, self.second)
 
     def _covers(self, of: SubPattern, slots: tuple[int, ...]) -> bool:
@@ -190,21 +191,21 @@ class Common(NamedTuple):
 
 
 def common(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int]] = ()) -> Common | None:
-    """Returns what each match of either pattern must hold; None if the patterns have no kind of event in common.
+    """Returns what each match of either pattern must contain; None if the patterns have no kind of event in common.
 
-    - AND and AND, AND and SEQ, and whatever is nested: the slots that both have, in the orders that both demand.
-    - SEQ and SEQ: a longest common subsequence, so that what is shared is a sequence again.
-    - OR: two slots that have a kind in common become one of all kinds of both.
-    - NOT stays if both have it between the same slots: what it forbids then lies between the same events. It goes if a
-      slot beside it goes, for the gap would be wider than the one that it was written for.
-    - The longer span holds, and each slot's conditions are joined by OR.
-    - Predicates over several slots stay if both have them.
+    - AND and AND, AND and SEQ, and nested patterns: the slots that both have, in the orders that both require.
+    - SEQ and SEQ: a longest common subsequence, so that the result is a sequence again.
+    - OR: two slots that have a kind in common become one slot with all kinds of both.
+    - NOT is kept if both have it between the same slots, because it then forbids events in the same gap. It is dropped
+      with a slot beside it, because the gap would be wider than the one that it was written for.
+    - The span is the longer one, and each slot's conditions are joined by OR.
+    - Predicates over several slots are kept if both have them.
 
     Parameters
     ----------
     first, second : SubPattern
     given : sequence of (int, int)
-        Slots of both that stand for each other already, because both patterns share a sub-pattern that has them.
+        Pairs of slots that correspond already, because both patterns are made of a sub-pattern that has them.
 
     Returns
     -------
@@ -249,7 +250,7 @@ def _longer(first: Span | None, second: Span | None) -> Span | None:
 
 
 def _pairs(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The slots of both that stand for each other, by the first's numbers."""
+    """Returns the pairs of corresponding slots, in order of the first pattern's slots."""
     if first.is_sequence and second.is_sequence:
         ascending = [j for _, j in sorted(given)]
         if ascending == sorted(ascending):
@@ -260,7 +261,7 @@ def _pairs(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int
         return [(i, its[kind]) for kind, i in mine.items() if kind in its]
     found = dict(given)
     free = {j: slot for j, slot in enumerate(second.slots) if j not in found.values()}
-    # Slots of the same kinds first, so that those of several kinds take only what is left.
+    # Slots with the same kinds are paired first; then slots that have some kind in common, of those that are left.
     for same in (True, False):
         for i, slot in enumerate(first.slots):
             fits = (j for j, other in free.items() if (slot.kinds == other.kinds if same else _meets(slot, other)))
@@ -277,7 +278,7 @@ def _meets(slot: Slot, other: Slot) -> bool:
 def _subsequence(
     first: Sequence[Slot], second: Sequence[Slot], given: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """The places of a longest common subsequence that has the given ones; a sequence's slots are in its order."""
+    """Returns the pairs of a longest common subsequence that has the given pairs; the slots are in order of time."""
     pairs: list[tuple[int, int]] = []
     i = j = 0
     for k, m in [*sorted(given), (len(first), len(second))]:
@@ -347,7 +348,7 @@ def _renumbered(relation: Relation, places: dict[int, int]) -> Relation:
 
 
 def _text(pattern: SubPattern, mask: int) -> str:
-    """Writes SEQ and AND of the slots of a mask where these express their order, and else the pairs in order."""
+    """Writes the slots of a mask as nested SEQ and AND if these express their order, else with the ordered pairs."""
     inner = list(members(mask))
     if len(inner) < 2:
         return str(pattern.slots[inner[0]]) if inner else "nothing"
@@ -371,12 +372,12 @@ def _text(pattern: SubPattern, mask: int) -> str:
 
 
 def _by_type(node: Pattern) -> Pattern:
-    """An event called by its type, as the text form writes shortest."""
+    """Names an event by its type, which gives the shortest text."""
     return Event(node.type, node.type, node.condition) if isinstance(node, Event) and node.type else node
 
 
 def _components(pattern: SubPattern, inner: Sequence[int], *, ordered: bool) -> list[int]:
-    """The masks of slots that hang together by pairs that are ordered, or by pairs that are not."""
+    """Returns the connected components of slots, as masks, by the pairs that are ``ordered``, or that are not."""
     parts: list[int] = []
     for i in inner:
         together = 1 << i

@@ -1,12 +1,15 @@
-"""Chooses the vertices of a plan worth keeping where statistics are known, and the order in which each is joined.
+"""Chooses the vertices of a plan that are worth keeping, by statistics, and the steps by which each is put together.
 
-Expected numbers of instances are those of independent events at even rates. With rates of events ``r``, k slots have
+An *instance* of a vertex is a set of events, one for each slot of its pattern, that meets the pattern's requirements.
+The expected number of instances is computed for independent events at constant rates. With rates of events ``r``, k
+slots have
 
     k  *  L^(k - 1)  *  product of r  *  share of the orders in time that are allowed  *  selectivities
 
-instances a second that last at most L seconds: any of the k events may be the first. Of the orders in time, one in the
-product of h is allowed, where h of a slot is 1 and the number of slots that are later. This is the hook length formula:
-exact if the orders form a forest, as those of SEQ and of an AND of SEQ do, and never too few otherwise.
+instances a second that last at most L seconds; the factor k says that any of the events may be the first. The share of
+the orders in time that are allowed is taken as 1 over the product of h, where h of a slot is 1 plus the number of slots
+that must be later. This is the hook length formula: exact if each slot directly follows at most one other, as in SEQ
+and in an AND of SEQ, and otherwise no more than the share.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from cetdsl.sharing.aggregation.conditions import Condition
 from cetdsl.sharing.aggregation.plan import Edge, PlanData, Step, Vertex
 from cetdsl.sharing.aggregation.subpatterns import Kind, Slot, SubPattern, kind_text
 
-#: What it costs to write an instance down, and to read one, where it costs 1 to look at a candidate for a slot.
+#: The costs of storing an instance, and of reading one; to look at an event as a candidate for a slot costs 1.
 KEEPING, READING = 0.6, 0.4
 _SECONDS = {"microsecond": 1e-6, "tick": 1.0, "month": 30 * 86400.0}
 
@@ -35,16 +38,17 @@ _SECONDS = {"microsecond": 1e-6, "tick": 1.0, "month": 30 * 86400.0}
 def worth_keeping(plan: PlanData, statistics: Statistics) -> PlanData:
     """Returns the plan without the sub-patterns whose instances cost more to keep than to build again.
 
-    What was made of such a sub-pattern is made of its parents instead. A vertex costs what its steps are expected to
-    look at, and a sub-pattern also what it costs to keep its instances. The sub-patterns nearest to the queries come
-    first, and those above and below one that goes are looked at again.
+    The children of a dropped sub-pattern are made of its parents instead. The cost of a vertex is the expected number
+    of candidates that its steps look at; a sub-pattern also costs the storing of its instances. The sub-patterns
+    nearest to the queries are examined first, and if one is dropped, its parents and children are examined again.
 
     Parameters
     ----------
     plan : PlanData
     statistics : Statistics
-        Events a second by type; of a pair of types the share of pairs that predicates on both let through, and of a
-        type with itself the share of its events that a condition lets through. With no window, numbers of events.
+        The rate of events by type: a second, or in all if there is no window. For a pair of types, the share of pairs
+        that predicates on both let through; for a type with itself, the share of its events that a condition lets
+        through.
 
     Returns
     -------
@@ -55,12 +59,12 @@ def worth_keeping(plan: PlanData, statistics: Statistics) -> PlanData:
 
 
 def expected_cost(plan: PlanData, statistics: Statistics) -> float:
-    """Returns what a plan is expected to cost a second, in candidates for a slot that are looked at."""
+    """Returns the expected cost of a plan a second; to look at one event as a candidate for a slot costs 1."""
     return _Weighing(plan, statistics).cost()
 
 
 class Expected:
-    """The expected numbers of instances of parts of a pattern, by the mask of their slots.
+    """The expected numbers of instances of parts of a pattern, which are given as bit masks of slots.
 
     Examples
     --------
@@ -78,14 +82,14 @@ class Expected:
         self.logs = [math.log(max(_rate(slot, statistics), LEAST)) for slot in pattern.slots]
         if self._length is not None:
             self.logs = [log + math.log(self._length) for log in self.logs]
-        #: Of each predicate the slots and the logarithm of its selectivity.
+        #: The slots of each predicate, and the logarithm of its selectivity.
         self._related: list[tuple[int, float]] = []
         for relation in pattern.relations:
             kinds = [kind_text(kind) for i in sorted(relation.slots) if (kind := pattern.slots[i].kind) is not None]
             pair = len(kinds) == len(relation.slots) == 2
             share = statistics.selectivity(kinds[0], kinds[1], True) if pair else DEFAULT_SELECTIVITY
             self._related.append((sum(1 << slot for slot in relation.slots), math.log(max(share, LEAST))))
-        #: The slots that an order or a predicate relates to others, and below the shares of their masks so far.
+        #: The slots that an order or a predicate relates to others; ``_shares`` caches the shares of masks of these.
         self.tied = 0
         for slot, later in enumerate(self._later):
             if later:
@@ -99,7 +103,7 @@ class Expected:
         return self.of(sum([self.logs[slot] for slot in members(mask)]), mask)
 
     def of(self, logs: float, mask: int) -> float:
-        """Computes :meth:`log`, given the sum of the slots' logarithms."""
+        """Computes :meth:`log`, given the sum of the logarithms of the slots' expected events."""
         if self._length is not None:
             logs += math.log(mask.bit_count() / self._length)
         return logs + self._share(mask & self.tied)
@@ -114,7 +118,10 @@ class Expected:
 
 
 class _Part(NamedTuple):
-    """A step of a vertex: the slots that it binds, and how many more candidates than fitting instances it looks at."""
+    """A step of a vertex, and the slots that it binds.
+
+    ``loose`` is the logarithm of how many instances of the parent are read for each one that fits the vertex.
+    """
 
     step: Step
     mask: int
@@ -122,7 +129,7 @@ class _Part(NamedTuple):
 
 
 class _Weighing:
-    """A plan whose sub-patterns come and go."""
+    """A plan from which sub-patterns are dropped while that reduces its cost."""
 
     def __init__(self, plan: PlanData, statistics: Statistics) -> None:
         self._plan = plan
@@ -133,7 +140,7 @@ class _Weighing:
         for edge in plan.edges:
             self._above[edge.child][edge.parent] = edge.slots
             self._below[edge.parent][edge.child] = None
-        #: What vertices cost with the parents that they have.
+        #: The costs of vertices with their present parents, as far as they have been computed.
         self._works: dict[int, float] = {}
 
     def weighed(self) -> PlanData:
@@ -158,7 +165,7 @@ class _Weighing:
         return KEEPING * compressed_exp(self._log(number))
 
     def _is_worth(self, number: int) -> bool:
-        """Whether a sub-pattern costs less than its children would cost more without it."""
+        """Whether a sub-pattern has several children, and costs at most what they would cost in addition without it."""
         children = self._below[number]
         if len(children) < 2:
             return False
@@ -175,7 +182,7 @@ class _Weighing:
         return self._works[number]
 
     def _without(self, child: int, number: int) -> dict[int, tuple[int, ...]]:
-        """The parents of a child if it is made of those of a parent in place of this one."""
+        """Returns the parents of a child if one parent, ``number``, is replaced by that parent's own parents."""
         kept = {parent: slots for parent, slots in self._above[child].items() if parent != number}
         through = self._above[child][number]
         for parent, slots in self._above[number].items():
@@ -195,9 +202,9 @@ class _Weighing:
         return self._put_together(number, above)[0]
 
     def _put_together(self, number: int, above: Mapping[int, tuple[int, ...]]) -> tuple[float, tuple[Step, ...]]:
-        """Returns a vertex's expected cost, and its steps: next always the one with the fewest candidates."""
+        """Returns a vertex's expected cost, and its steps: the next is always the one with the fewest candidates."""
         expected, parts = self._expected[number], self._parts(number, above)
-        # Of the slots that nothing relates to others, the rarest is always the first: no other need be tried.
+        # Of the slots that nothing relates to others, the rarest always comes first, so only that one is tried.
         alone = [part for part in parts if part.step.parent is None and not part.mask & expected.tied]
         alone.sort(key=lambda part: -expected.logs[part.step.slots[0]])
         parts = [part for part in parts if part.step.parent is not None or part.mask & expected.tied]
@@ -221,7 +228,7 @@ class _Weighing:
         return cost, tuple(steps)
 
     def _parts(self, number: int, above: Mapping[int, tuple[int, ...]]) -> list[_Part]:
-        """The parents of a vertex, and the slots that none of them has."""
+        """Returns the possible steps of a vertex: one for each parent, and one for each slot that no parent has."""
         expected, covered, parts = self._expected[number], 0, []
         for parent, slots in above.items():
             mask = sum([1 << slot for slot in slots])
@@ -233,7 +240,7 @@ class _Weighing:
 
     def _drawn(self, dropped: int) -> PlanData:
         vertices: dict[int, Vertex] = {}
-        # Parents stood before their children, and so they do still.
+        # Parents come before their children, also after some have been dropped.
         for vertex in self._plan.vertices:
             above = self._above.get(vertex.number)
             if above is None:
@@ -276,9 +283,10 @@ def _rate(slot: Slot, statistics: Statistics) -> float:
 
 
 def _rate_of(kind: Kind, condition: Condition, statistics: Statistics) -> float:
-    """The events of a kind that meet a condition, if its alternatives, and the terms of each, are independent.
+    """Returns the rate of events of a kind that meet a condition, whose boxes and terms are taken as independent.
 
-    What is known of a kind is the share that one term lets through; any further ones let through a third each.
+    The statistics of a kind say which share of its events one term lets through; each further term is assumed to let
+    through the default share.
     """
     name = kind_text(kind)
     if condition.anything:
