@@ -683,12 +683,23 @@ def test_anchors_are_the_lists_with_most_edges() -> None:
     rules = rules_of(graph, True)
     scope = Scope(0, 11, 0, 11, False)
     flow = find_flow(graph, rules, scope, 0, 11)
-    whole_entries = choose_anchors(graph, rules, scope, flow, math.inf)
-    assert whole_entries[3] == 0
-    junctions, entries, _, anchors = choose_anchors(graph, rules, scope, flow, whole_entries[1] - 1)
+    _, alone, _, none = choose_anchors(graph, rules, scope, flow, math.inf, 0)
+    assert none == 0
+    junctions, entries, _, anchors = choose_anchors(graph, rules, scope, flow, alone - 1)
     assert anchors == 1
     assert np.flatnonzero(junctions.anchored).tolist() == [4, 5, 6, 7]
-    assert entries < whole_entries[1]
+    assert entries < alone
+
+
+def test_as_many_anchors_as_cost_least() -> None:
+    """One anchor is weighed too, even where partial trends would fit without any."""
+    graph = graph_of("kiting", checks(*["AB"] * 4, *["BC"] * 4, "CD", "DE", "EA"))
+    rules, scope = rules_of(graph, True), Scope(0, 11, 0, 11, False)
+    flow = find_flow(graph, rules, scope, 0, 11)
+    _, entries, visits, anchors = choose_anchors(graph, rules, scope, flow, math.inf)
+    weighed = [choose_anchors(graph, rules, scope, flow, math.inf, asked)[1:3] for asked in range(5)]
+    assert entries + visits == min(map(sum, weighed))
+    assert anchors == 1
 
 
 # -------------------------------------------------------------------------------------------------- bad input

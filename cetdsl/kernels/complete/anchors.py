@@ -55,9 +55,9 @@ def choose_anchors(
         else:
             few = middle + 1
     best, count = weigh(few), few
-    more = max(few, 1)
+    more = few
     while more < every:
-        more = min(2 * more, every)
+        more = min(max(2 * more, 1), every)
         found = weigh(more)
         if found[1] + found[2] < best[1] + best[2]:
             best, count = found, more

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -282,7 +283,8 @@ def _choose_plan(costs: Costs, sizes: Ints, memory: float, optimizer: str, reuse
         plan = published_greedy(cached, sizes, memory)
     else:
         plan = published_branch_and_bound(cached, sizes, memory)
-    return plan if all(plan.cached) else uncached_plan(costs, plan.considered)
+    # None of them weighs plans that keep some graphlets and walk others.
+    return plan if all(plan.cached) else attrs.evolve(uncached_plan(costs, plan.considered), optimal=False)
 
 
 def _within(plan: CutPlan, costs: Costs, memory: float) -> CutPlan:

@@ -32,7 +32,10 @@ class Coefficients(NamedTuple):
 
     The entries of a graphlet begin at ``start``. Modulo primes, entry ``p`` holds ``g``, ``1 / g`` (``shrink``) and
     ``h / g`` of the graphlet's first ``p`` steps. For rounded numbers, the entries are a tree over its ``size`` steps:
-    entry ``size + p`` is step ``p``, and entry ``e`` combines ``2 * e`` and ``2 * e + 1``.
+    entry ``size + p`` is step ``p``, and entry ``e`` combines ``2 * e`` and ``2 * e + 1``. To combine entries takes
+    longer than to look up what was combined before, for another column. So, for rounded numbers, entry
+    ``start // 2 + p`` of ``past_g`` and ``past_h`` holds the coefficients of the steps ``p`` to ``until - 1``, as they
+    were asked for last (``until`` is -1 if they were not).
     """
 
     start: Ints
@@ -40,18 +43,25 @@ class Coefficients(NamedTuple):
     g: Table
     shrink: Table
     h: Table
+    until: Ints
+    past_g: Table
+    past_h: Table
 
 
 @jit
-def room_for(operations: int, graphlets: int, rows: int, out: Table) -> Coefficients:
+def room_for(operations: int, graphlets: int, rows: int, modular: bool, out: Table) -> Coefficients:
     """Makes room for the coefficients of ``operations`` operations, in numbers like those of ``out``."""
     entries, primes = 2 * operations + 2 * graphlets, out.shape[1]
+    past = 0 if modular else operations + graphlets
     return Coefficients(
         np.zeros(graphlets, dtype=np.int64),
         np.zeros(graphlets, dtype=np.int64),
         np.empty((entries, primes), dtype=out.dtype),
-        np.empty((entries, primes), dtype=out.dtype),
+        np.empty((entries if modular else 0, primes), dtype=out.dtype),
         np.empty((entries, rows, primes), dtype=out.dtype),
+        np.empty(past, dtype=np.int64),
+        np.empty((past, primes), dtype=out.dtype),
+        np.empty((past, rows, primes), dtype=out.dtype),
     )
 
 
@@ -148,6 +158,8 @@ def fill(
 def _fill_trees(system: System, found: Coefficients) -> None:
     """Fills in the inner entries of the trees, which combine those of the steps."""
     for entry in range(len(found.size)):
+        for p in range(found.size[entry] + 1):
+            found.until[found.start[entry] // 2 + p] = -1
         for e in range(found.size[entry] - 1, 0, -1):
             at, left = found.start[entry] + e, found.start[entry] + 2 * e
             copy(found.g[at], found.g[left])
@@ -172,9 +184,14 @@ def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h
                 h[row, t] = multiply(g[t], drift, prime, system.reciprocal[t])
 
     def walk(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
+        start = found.start[entry]
+        past = start // 2 + since
+        if found.until[past] == now:
+            copy(g, found.past_g[past])
+            copy_rows(h, found.past_h[past])
+            return
         g[0] = system.one
         h[:] = system.zero
-        start = found.start[entry]
         low, high = since + found.size[entry], now + found.size[entry]
         while low < high:
             if low & 1:
@@ -185,6 +202,9 @@ def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h
                 _combine(found, start + high, system, g, h)
             low >>= 1
             high >>= 1
+        found.until[past] = now
+        copy(found.past_g[past], g)
+        copy_rows(found.past_h[past], h)
 
     return quotient if isinstance(system.types[0], types.Integer) else walk
 

@@ -179,7 +179,7 @@ def play(
     most = 0
     for k in islands:
         most = max(most, tape.start[k + 1] - tape.start[k])
-    found = room_for(most, families + variants, rows, out)
+    found = room_for(most, families + variants, rows, len(system.halves) > 0, out)
     _play_islands(template, tape, cells, weights, mask, reference, system, islands, state, found, out)
 
 

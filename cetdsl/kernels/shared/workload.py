@@ -29,7 +29,7 @@ from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusin
 from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
 
 #: Why a query of a set is evaluated by itself over some chunk.
-INFINITE = "a value that it sums up is infinite"
+INFINITE = "a value that it sums up is infinite or NaN"
 #: Answers of several queries are put together to batches of at least so many rows.
 _BATCH_ROWS = 4_096
 
