@@ -715,8 +715,8 @@ def patterns(
         otherwise than most of the queries that it shares with. For queries that are not named, it is estimated from the
         first events.
     cost_model : {"calibrated", "equation-8", "equation-7"}
-        The costs by which sharing is decided. ``calibrated``: the times of the steps of cetdsl's kernels, measured once per
-        machine. The others: an equation of the paper on Hamlet (SIGMOD 2021), which counts the steps of a program that
+        The costs by which sharing is decided. ``calibrated``: the times of the steps of cetdsl's kernels, measured once
+        per machine. The others: an equation of the paper on Hamlet (SIGMOD 2021), which counts the steps of a program that
         scans all earlier events for each event.
     sort : {"auto", "kernel", "spark", "runs", "input"}, optional
         The way in which the events of each task are put in order, as in :func:`pattern`.
