@@ -716,8 +716,8 @@ def patterns(
         first events.
     cost_model : {"calibrated", "equation-8", "equation-7"}
         The costs by which sharing is decided. ``calibrated``: the times of the steps of cetdsl's kernels, measured once
-        per machine. The others: an equation of the paper on Hamlet (SIGMOD 2021), which counts the steps of a program that
-        scans all earlier events for each event.
+        per machine. The others: an equation of the paper on Hamlet (SIGMOD 2021), which counts the steps of a program
+        that scans all earlier events for each event.
     sort : {"auto", "kernel", "spark", "runs", "input"}, optional
         The way in which the events of each task are put in order, as in :func:`pattern`.
     sort_memory : str or int, optional
