@@ -95,7 +95,7 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the words after ``cetdsl``, by default those of this process.
 
-    The exit status is 0, or 2 after one message on stderr.
+    The exit status is 0, 2 after an error that is printed as one message, or 130 after an interrupt.
 
     Examples
     --------

@@ -265,8 +265,8 @@ def heart_rates(
 ) -> DataFrame:
     """Heart rates of persons who change between passive and active phases.
 
-    In about one passive phase of eight the rate climbs, without any activity, to more than twice what it was: what
-    the published query looks for.
+    In about one of eight passive phases the rate climbs to more than twice its value, which is what the published query
+    looks for.
 
     Parameters
     ----------
@@ -539,7 +539,7 @@ def place_reports(
     Raises
     ------
     ValueError
-        If there are no places or no restrictions, or they report in no time.
+        If there are no places or no restrictions, or ``minutes`` is not positive.
 
     Notes
     -----
@@ -591,7 +591,7 @@ def read_workload(
     restriction : str
         The column that says of an event which restriction its attributes meet: it is compared with ``condition``.
     types : collection of str, optional
-        The types that there are; any others are an error.
+        The types that may occur; any other type is an error.
 
     Returns
     -------
@@ -603,8 +603,8 @@ def read_workload(
     ParseError
         If the file is no JSON, or two of its patterns have one name.
     InvalidNode
-        If a pattern has no types, or names one twice, or one that there is not; or if anything is missing or is not
-        what it is to be.
+        If a pattern has no types, names a type twice or one that does not exist, or if a field is missing or has a
+        wrong value.
 
     Notes
     -----

@@ -94,11 +94,12 @@ class Diagnosis:
     Attributes
     ----------
     trends : float or None
-        The number of trends, those of each window by themselves; infinity beyond doubles. None: it was not counted.
+        The number of trends, where a trend counts once for each window; infinity beyond doubles, and None if they were
+        not counted.
     causes : tuple of str
         Sentences that say why there is no trend; empty if there are trends.
     notes : tuple of str
-        What else should be known: rows without a time, a sample.
+        Remarks, such as the number of rows without a time, or that a sample was used.
     events : int
         The rows that trends were counted over.
 
@@ -147,12 +148,13 @@ class Diagnosis:
         return self._asking.table(rows, columns)
 
     def misses(self, limit: int = 10, columns: Sequence[str] | None = None) -> DataFrame:
-        """Sequences of events that meet all demands but one: there are some where the query has no trend.
+        """Lists sequences of events that satisfy all demands but one.
 
         Parameters
         ----------
         limit : int
-            The most rows for each demand. Of those that miss the window, they are the shortest ones that were found.
+            The maximum number of rows for each demand. Of the sequences that do not fit the window, the shortest ones
+            that were found are listed.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
 

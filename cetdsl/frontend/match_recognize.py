@@ -34,8 +34,8 @@ def match_recognize(
         The clause, as it stands between the parentheses of ``MATCH_RECOGNIZE ( ... )`` in SQL; its expressions are
         Spark's SQL. See :doc:`/match_recognize`.
     sort : {"auto", "kernel", "spark"}, optional
-        Who puts the rows of a partition in order, and looks at those before and behind each: the kernel, wherever it
-        can, or Spark, by window functions. By default the session's setting ``cetdsl.sort`` says so, or else "auto".
+        The side that sorts the rows of a partition and evaluates PREV and NEXT: the kernel, wherever it can, or Spark,
+        with window functions. By default the session's setting ``cetdsl.sort``, or ``"auto"`` if it is not set.
     sort_memory : str or int, optional
         Bytes of rows that the kernel holds while it sorts, before it writes them to disk: ``"48m"`` by default.
 

@@ -398,20 +398,21 @@ class PatternFrame(Bound):
         Parameters
         ----------
         limit : int, optional
-            The most trends to return; which ones is arbitrary, and the search ends there.
+            The maximum number of trends to return. Which ones are returned is arbitrary. The search ends when they are
+            found.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
             The order in which variables are bound, or the tree in which they are joined. The plan changes how long the
-            search takes and never which trends it finds: see :doc:`/how_matches_are_found`. A sequence names all
-            variables: in a row for an order, in nested pairs for a tree, as in ``["A", ["B", "C"]]``. ``auto`` goes by
-            a sample of each chunk of events, or by ``statistics``, and takes the pattern's order unless another one is
-            clearly cheaper.
+            search takes, but not which trends it finds: see :doc:`/how_matches_are_found`. A sequence names all
+            variables, one after the other for an order, or in nested pairs for a tree, as in ``["A", ["B", "C"]]``.
+            ``auto`` uses a sample of each chunk of events, or ``statistics``, and takes the pattern's order unless
+            another one is clearly cheaper.
         statistics : mapping or "sample", optional
             The statistics that the plan is chosen by. A mapping has ``"rates"``, the events of each variable per
             second, or per tick; and ``"selectivities"``: for a pair of variables the share of pairs of events for which
             their predicates hold, for a single variable the share of events for which its own predicates hold.
-            ``"sample"`` estimates both from up to about a million events before planning, which runs jobs at once. By
+            ``"sample"`` estimates both from up to about a million events. This runs jobs when the method is called. By
             default no statistics are given.
         adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping, optional
             The method that decides, while the events of a key are read, whether its plan is changed; by default plans
@@ -495,16 +496,16 @@ class PatternFrame(Bound):
     ) -> DataFrame:
         """Finds matches one after the other, as MATCH_RECOGNIZE does; rows have the form of :meth:`trends`.
 
-        In each partition and group the search goes from event to event in order. Of the matches that begin at an event
-        it takes the preferred one (the first of several alternatives, as many repetitions as there can be). Then it
-        goes on behind the last event of the match, or where ``after_match`` of the query says. Where no match begins,
-        it goes on at the next event. The events of a match are consecutive rows; by the policy ``next`` rows in between
-        are skipped that could not have been bound. See :ref:`one-match-at-a-time`.
+        In each partition and group the search looks at one event after the other, in order. If matches begin at an
+        event, it takes the preferred one (the first of several alternatives, as many repetitions as possible), and goes
+        on after the last event of the match, or where :meth:`after_match` says. If no match begins there, it goes on at
+        the next event. The events of a match are consecutive rows. With the policy ``next``, rows that could not have
+        been bound may lie between them. See :ref:`one-match-at-a-time`.
 
         Parameters
         ----------
         limit : int, optional
-            The most matches to return; which ones is arbitrary.
+            The maximum number of matches to return. Which ones are returned is arbitrary.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         layout : {"nested", "wide", "long"}
@@ -722,17 +723,18 @@ class PatternFrame(Bound):
             complete trend as a contiguous part, so that it can be extended neither before its first event nor behind
             its last one.
         algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
-            All give the same trends. ``auto`` takes ``balanced`` for one large group, and otherwise the algorithm that
-            suits each graph. Where complete trends cannot be read from a graph, it lists candidates if extreme events
-            decide the predicates, and else takes ``definition``. Where Spark limits the memory of a Python worker, by
-            ``spark.executor.pyspark.memory``, ``auto`` counts the events of each group first. If a group has more than
-            a task can hold, it takes ``joins``, unless ``memory_limit`` is given; for ``"maximal"`` only where each
-            event equals the one before in some value.
+            All give the same trends. ``auto`` takes ``balanced`` if there are no keys and no ``WITHIN``, and otherwise
+            the algorithm that suits each graph. If the complete trends are not the paths of a graph, it lists
+            candidates where extreme events decide the predicates, and otherwise takes ``definition``. If Spark limits
+            the memory of a Python worker, by ``spark.executor.pyspark.memory``, ``auto`` first counts the events of
+            each group. If a group has more events than a task can hold, it takes ``joins``, unless ``memory_limit`` is
+            given; for ``"maximal"`` only if each event must equal the one before in some value.
         memory_limit : str or int, optional
             The memory that each task may use for the graph and for partial trends, in bytes or as ``"512m"``. It is
             refused for ``joins``, which keeps neither in a task.
         limit : int, optional
-            The most trends to return; which ones is arbitrary, and the search ends there.
+            The maximum number of trends to return. Which ones are returned is arbitrary. The search ends when they are
+            found.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         optimizer : {"auto", "branch-and-bound", "greedy", "exhaustive"}
@@ -797,8 +799,8 @@ class PatternFrame(Bound):
     ) -> DataFrame:
         """Counts the complete trends of each group and window.
 
-        Where trends are the paths of a graph they are not listed: the time grows with the edges of the graph, not with
-        the number of trends.
+        If the trends of the query are the paths of a graph, they are not listed: the time grows with the number of
+        edges, not with the number of trends.
 
         Parameters
         ----------
@@ -807,11 +809,11 @@ class PatternFrame(Bound):
         name : str
             Name of the output column.
         number : {"decimal", "string", "double", "log2"}
-            As in :meth:`count_trends`; but joins count up to 38 digits, also for ``string``.
+            As in :meth:`count_trends`, but joins count up to 38 digits even for ``string``.
         algorithm : {"auto", "joins"}
-            ``joins`` counts trends by Spark's joins, also those of a group beyond a task's memory. The call then runs
-            jobs itself. ``auto`` chooses joins where a group has more events than fit into Spark's memory limit of a
-            worker, as :meth:`complete_trends` does, but not for ``string``; otherwise the task that holds a group
+            ``joins`` counts trends with Spark's joins, even if a group does not fit into the memory of a task. The call
+            then runs jobs itself. ``auto`` chooses joins if a group has more events than fit into Spark's memory limit
+            of a worker, as :meth:`complete_trends` does, but not for ``string``. Otherwise the task that holds a group
             counts its trends.
         emit : {"final", "update"}
             As in :meth:`count_trends`.
@@ -867,17 +869,17 @@ class PatternFrame(Bound):
     ) -> DataFrame:
         """Draws ``n`` complete trends at random: all rows of :meth:`complete_trends` are equally likely.
 
-        Trends are drawn without replacement. Where trends are the paths of a graph, only those drawn are listed. On a
-        stream ``per_group=True`` is needed, which draws trends of each group and window.
+        Trends are drawn without replacement. If the trends of the query are the paths of a graph, only those drawn are
+        listed. A stream needs ``per_group=True``, which draws trends of each group and window.
 
         Parameters
         ----------
         n : int
             The number of trends to draw. If there are fewer, all of them are the answer.
         seed : int, optional
-            The same seed gives the same sample of the same events. Where all trends are listed for it, as with
-            ``per_group=True`` and where ``explain("complete")`` says so, it does only if the events are spread over
-            tasks in the same way. By default a seed is drawn at random.
+            The same seed gives the same sample of the same events. If all trends are listed for the sample, as with
+            ``per_group=True`` or when ``explain("complete")`` says so, this holds only if the events are spread over
+            the tasks in the same way. By default a seed is drawn at random.
         complete : bool
             Whether to draw from the complete trends; False draws from all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}
@@ -945,8 +947,8 @@ class PatternFrame(Bound):
     ) -> DataFrame:
         """Finds the ``k`` longest complete trends, or the ``k`` with the greatest aggregate, in descending order.
 
-        Where trends are the paths of a graph and are compared by length, count or sum, only the ``k`` trends are
-        listed. On a stream ``per_group=True`` is needed, which finds ``k`` trends of each group and window.
+        If the trends of the query are the paths of a graph and are compared by length, count or sum, only the ``k``
+        trends are listed. A stream needs ``per_group=True``, which finds ``k`` trends of each group and window.
 
         Parameters
         ----------
@@ -955,9 +957,9 @@ class PatternFrame(Bound):
         by : Term
             The weight that trends are ordered by: ``cet.length()`` (the default) or an aggregate of the events of each
             trend, as ``cet.count(B)``, ``cet.sum(B.x)``, ``cet.avg(B.x)`` or ``cet.max(B.ts)``. A trend whose aggregate
-            is NULL comes last, one whose aggregate is NaN first. All complete trends (or all trends, with
-            ``complete=False``) are listed for other weights than length, count and sum, as these alone add up along a
-            path.
+            is NULL comes last, one whose aggregate is NaN first. For other weights than length, count and sum, all
+            complete trends (or all trends, with ``complete=False``) are listed, because only these weights add up along
+            a path.
         complete : bool
             Whether to compare the complete trends; False compares all trends, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}
@@ -965,8 +967,8 @@ class PatternFrame(Bound):
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         per_group : bool
-            Whether ``k`` trends are returned of each group, partition and window, that is, of each value of the columns
-            beside the trend. All trends are listed for that; the order of rows is not defined.
+            Whether ``k`` trends are returned of each group, partition and window. For this, all trends are listed. The
+            order of the rows is then not defined.
         layout : {"nested", "wide", "long"}
             The form of the rows, as in :meth:`trends`.
         times : bool
@@ -1154,10 +1156,10 @@ class PatternFrame(Bound):
         ----------
         algorithm : {"auto", "kernel", "joins"}
             All give the same rows. ``kernel`` builds the graph of each group in one task, in space proportional to its
-            events; ``auto`` is ``kernel`` unless a group is beyond the limit of a worker, as in
-            :meth:`complete_trends`. ``joins`` builds the graph by Spark's joins, for a group beyond a task's memory. It
-            takes no NOT, and runs jobs when one of the DataFrames is first asked for: tables of a size proportional to
-            the events are computed once, and kept.
+            events. ``joins`` builds it with Spark's joins, for a group that does not fit into the memory of a task. It
+            refuses NOT, and runs jobs when one of the DataFrames is first requested: tables of a size proportional to
+            the events are computed once, and kept. ``auto`` is ``kernel`` unless a group exceeds the limit of a worker,
+            as in :meth:`complete_trends`.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
 
@@ -1204,9 +1206,10 @@ class PatternFrame(Bound):
         Parameters
         ----------
         k : int
-            The most trends that are drawn: any so many, and no work is done for the rest.
+            The maximum number of trends that are drawn. Which ones are drawn is arbitrary, and the others are not
+            searched for.
         columns : sequence of str, optional
-            The columns of each event to show where one points at it; all by default.
+            The columns of an event that are shown when the mouse points at it; all by default.
 
         Returns
         -------
@@ -1236,15 +1239,15 @@ class PatternFrame(Bound):
     def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:
         """Finds why the query has no trend: variables without events, and demands that rule out all trends.
 
-        This runs jobs at once. The first one tests single events; one or two more count the trends of the pattern's
-        beginnings, and those of queries that demand less. If the query has no trends, the closest misses are looked
-        for.
+        This runs jobs when it is called. The first job tests single events. One or two more count the trends of the
+        pattern's beginnings, and those of queries that demand less. If the query has no trends, further jobs look for
+        the sequences that come closest.
 
         Parameters
         ----------
         sample : int
-            The number of events, about, over which trends are counted if there are more: all events of some keys, or
-            the earliest events where the query has no key.
+            If there are more events than this, trends are counted over about so many: all events of some keys, or the
+            earliest events if the query has no key.
 
         Returns
         -------
@@ -1255,6 +1258,8 @@ class PatternFrame(Bound):
         ------
         InvalidNode
             If the sample is no number of events.
+        UnsupportedQuery
+            If the query has a matching policy other than ``"any"``.
         StreamingNotSupported
             If the DataFrame is a stream.
 
@@ -1298,7 +1303,7 @@ class PatternFrame(Bound):
         complete: bool = True,
         per_group: bool = False,
     ) -> Explanation:
-        """Explains how the query is understood and run.
+        """Explains how the query is understood and answered.
 
         Parameters
         ----------

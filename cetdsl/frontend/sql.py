@@ -23,8 +23,8 @@ def sql(text: str, spark: SparkSession) -> DataFrame:
     Parameters
     ----------
     text : str
-        A query of Spark's SQL. Each clause becomes a DataFrame of its own, see :func:`match_recognize`, and Spark reads
-        all else as always.
+        A query of Spark's SQL. Each MATCH_RECOGNIZE clause becomes a DataFrame, as by :func:`match_recognize`, and
+        Spark runs the rest of the query.
     spark : pyspark.sql.SparkSession
 
     Returns
@@ -34,10 +34,10 @@ def sql(text: str, spark: SparkSession) -> DataFrame:
     Raises
     ------
     ParseError
-        If a clause or the rest of the query is malformed; the place is that in the whole text.
+        If a clause or the rest of the query is malformed; the error points into the whole text.
     ResolutionError
-        If a clause does not fit its table, Spark cannot resolve the rest of the query, or keeps it for later, as CREATE
-        VIEW does.
+        If a clause does not fit its table, Spark cannot resolve the rest of the query, or the statement would store the
+        query, as CREATE VIEW does.
     InvalidNode
         If the query is no text, or there is no session.
 

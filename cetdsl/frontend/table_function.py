@@ -32,7 +32,7 @@ def register(spark: SparkSession, name: str = "cet") -> None:
     spark : pyspark.sql.SparkSession
         Classic or Connect; the function lives as long as the session.
     name : str
-        How SQL calls it.
+        The name of the function in SQL.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def register(spark: SparkSession, name: str = "cet") -> None:
 
     Notes
     -----
-    See :ref:`table-function` for where PARTITION BY and ORDER BY may stand, and for what this route does not have.
+    See :ref:`table-function` for where PARTITION BY and ORDER BY may stand, and for the limits of the table function.
 
     Examples
     --------

@@ -810,10 +810,10 @@ def stddev_pop(term: object) -> Term:
 
 
 def variance(term: object) -> Term:
-    """The variance of a sample, the values of a term over the events bound to its variable; NULL of fewer than two.
+    """The variance of a sample, the values of a term over the events bound to its variable; NULL for fewer than two.
 
-    An event that is in two trends is two values. Of ``n`` values with the mean ``m`` it is the sum of ``(x - m) ** 2``
-    divided by ``n - 1``, as that of SQL's ``VAR_SAMP``.
+    An event that is in two trends counts as two values. Of ``n`` values with the mean ``m`` it is the sum of
+    ``(x - m) ** 2`` divided by ``n - 1``, as that of SQL's ``VAR_SAMP``.
 
     Parameters
     ----------
@@ -840,8 +840,8 @@ def variance(term: object) -> Term:
 def var_pop(term: object) -> Term:
     """The variance of a population, the values of a term over the events bound to its variable.
 
-    An event that is in two trends is two values. Of ``n`` values with the mean ``m`` it is the sum of ``(x - m) ** 2``
-    divided by ``n``, as that of SQL's ``VAR_POP``.
+    An event that is in two trends counts as two values. Of ``n`` values with the mean ``m`` it is the sum of
+    ``(x - m) ** 2`` divided by ``n``, as that of SQL's ``VAR_POP``.
 
     Parameters
     ----------

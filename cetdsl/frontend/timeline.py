@@ -21,17 +21,17 @@ def timeline(bound: PatternFrame, k: int = 20, *, columns: Sequence[str] | None 
     """Draw trends over time, as a figure of Plotly.
 
     Each trend is a row, and each of its events a mark, coloured by variable. Rows are sorted by group and partition
-    columns, window and time. Windows that slide are shaded. To point at a mark shows the event; to drag zooms in. This
-    runs a job at once.
+    columns, window and time. Sliding windows are shaded. Point at a mark to see the event, and drag to zoom in. The
+    call runs a job.
 
     Parameters
     ----------
     bound : PatternFrame
         A query bound to a DataFrame, as ``df.pattern(...)`` gives it.
     k : int
-        The most trends that are drawn: any so many, and no work is done for the rest.
+        The maximum number of trends that are drawn. Which ones are drawn is arbitrary.
     columns : sequence of str, optional
-        The columns of each event to show where one points at it; all by default.
+        The columns of an event that are shown when the mouse points at it; all by default.
 
     Returns
     -------

@@ -22,21 +22,22 @@ _RISING = "PATTERN SEQ(A, B+) WHERE [k] AND B.x < NEXT(B).x"
 def warm_up(spark: SparkSession | None = None) -> dict[str, float]:
     """Compiles the kernels of the usual queries, so that these do not wait for it later.
 
-    Numba compiles a kernel when it is first used, and keeps it on disk for all processes of the same user. This asks a
-    small query of every kind: aggregates in all number forms, trends, complete trends, workloads, and
-    ``MATCH_RECOGNIZE``. What it did not come across, such as aggregates of rare forms, is compiled on first use, as
-    ever. The logger ``cetdsl.warm_up`` tells of each kind as it is done.
+    Numba compiles a kernel when it is first used, and cetdsl keeps it on disk for all processes of the same user. This
+    function runs a small query of every kind: aggregates in all number forms, trends, complete trends, workloads, and
+    ``MATCH_RECOGNIZE``. Kernels that these do not use, such as those of rare aggregates, are still compiled on first
+    use. The logger ``cetdsl.warm_up`` reports each kind when it is done.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession, optional
-        By default the active one. Kernels run in its Python workers: on a cluster in those that happen to take its few
-        tasks, so there it is better run once on each machine, before Spark is.
+        The session to use; by default the active one. Kernels are compiled in the Python workers that run the few tasks
+        of these queries. On a cluster, these are not workers of all machines, so there it is better to run
+        ``cetdsl warm-up`` once on each machine, before Spark starts.
 
     Returns
     -------
     dict of str to float
-        The seconds that each kind of query took; next to none once all is compiled.
+        The seconds that each kind of query took; close to none if the kernels have been compiled before.
 
     Raises
     ------

@@ -55,20 +55,20 @@ _UNTOLD = "-"
 def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
     """Shows what becomes of a running stream, one line for each micro-batch, until the stream ends.
 
-    A line tells the number of the trigger, the events that were read, the late ones that were dropped, the live ones
-    that have come since the stream was started, how many different keys the triggers had whose windows are not all
-    closed, about, the rows and the bytes that state holds, the rows that went out, how often a workload decided on
-    sharing, how long the trigger took and where the watermark stands. Late and live events count once for each of their
-    windows. All of it is in ``query.recentProgress``: Spark's own figures, and what Spark observes for cetdsl; see
-    :doc:`/streaming`. A dash stands where something is not observed.
+    A line shows the number of the trigger, the number of events that were read, of late events that were dropped, of
+    live events (since the start, of windows that are still open) and, estimated, of live keys. Then come the rows and
+    the bytes that state holds, the rows that went out, the number of a workload's decisions on sharing, the duration of
+    the trigger and the watermark. Late and live events count once for each of their windows. All figures are in
+    ``query.recentProgress``, as Spark's own and as metrics that Spark observes for cetdsl; see :doc:`/streaming`. A
+    dash means that a figure is not observed.
 
-    A terminal gets lines of text, a notebook one table in HTML, which is written again and has the last hundred lines.
-    Whoever interrupts watching leaves the stream running.
+    A terminal gets lines of text, and a notebook a table of the last hundred lines, which is updated. If you interrupt
+    ``watch``, the stream goes on.
 
     Parameters
     ----------
     query : pyspark.sql.streaming.StreamingQuery
-        What ``writeStream.start()`` returns; of Spark Connect as well.
+        The running stream that ``writeStream.start()`` returns, on classic Spark or Spark Connect.
     every : float
         Seconds between two looks at the stream.
 

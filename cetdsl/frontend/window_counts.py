@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def window_counts(bound: PatternFrame) -> Figure:
     """Draw the number of trends of each window, as a figure of Plotly.
 
-    Each window is a bar where it starts, as wide as the slide, in as many parts as groups have trends in it: the six
-    with the most have colours of their own. To point at a bar shows its number; to drag zooms in. Numbers beyond those
-    of a double are drawn by their logarithm. This runs a job at once.
+    Each window is a bar at its start, as wide as the slide, with a part for each group. The six groups with the most
+    trends have colours of their own. Point at a bar to see its number, and drag to zoom in. Numbers beyond the range of
+    a double are drawn by their logarithm. The call runs a job.
 
     Parameters
     ----------

@@ -72,9 +72,9 @@ from cetdsl.sharing.aggregation.worth import worth_keeping
 class Workload(Bound):
     """Queries bound to a DataFrame; made by ``df.patterns(...)`` or :func:`patterns`.
 
-    Queries whose partition and group columns agree are answered in one pass: the events are read, shuffled and sorted
-    once. Queries of a pass that have a Kleene pattern in common share its propagation. Each answer is a lazy DataFrame.
-    It is computed when it is collected, shown or written.
+    Queries with the same partition and group columns are answered in one pass: the events are read, shuffled and sorted
+    once. Queries of a pass that have a Kleene pattern in common share the computation of its counts. Each answer is a
+    lazy DataFrame. It is computed when it is collected, shown or written.
 
     Examples
     --------
@@ -229,7 +229,7 @@ class Workload(Bound):
         number : {"decimal", "string", "double", "log2"}
             The form of counts, and of sums over integers and decimals.
         emit : {"final", "update"}
-            As in :meth:`PatternFrame.aggregate`; but on a stream a workload gives ``final`` answers only.
+            As in :meth:`PatternFrame.aggregate`, but on a stream a workload gives only ``final`` answers.
 
         Returns
         -------
@@ -283,7 +283,7 @@ class Workload(Bound):
         Parameters
         ----------
         limit : int, optional
-            The most trends of each query to return; which ones is arbitrary, and the search ends there.
+            The maximum number of trends of each query to return. Which ones are returned is arbitrary.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
         plan : AggregationPlan, optional
@@ -293,7 +293,7 @@ class Workload(Bound):
             The seconds after which the search for a plan ends, and the best plan found so far is taken.
         statistics : dict, optional
             The rates of events, and the shares of them that meet conditions, as for :func:`cetdsl.aggregation_plan`.
-            With them sub-patterns that cost more to keep than to build again are not shared.
+            With them, sub-patterns that cost more to keep than to build again are not shared.
         sharing : {"dynamic", "never"}, optional
             ``dynamic``: a sub-pattern is shared where this saves more than it costs, which is decided for each chunk of
             events. ``never``: no sub-pattern is shared. By default ``never`` if :func:`patterns` was told so, and
@@ -303,7 +303,7 @@ class Workload(Bound):
             :doc:`/aggregation_plans`. The call itself then joins the sub-patterns that are shared. ``auto`` is
             ``kernel``, which runs in tasks.
         emit : {"final", "eager"}
-            As in :meth:`PatternFrame.trends`; but on a stream a workload gives ``final`` answers only.
+            As in :meth:`PatternFrame.trends`, but on a stream a workload gives only ``final`` answers.
 
         Returns
         -------
@@ -430,7 +430,7 @@ class Workload(Bound):
         of : {"aggregates", "trends"}, optional
             The kind of answer; by default the aggregates of each query, or its trends if no query has a RETURN list.
         limit : int, optional
-            The most trends of each query to return, as in :meth:`trends`.
+            The maximum number of trends of each query to return, as in :meth:`trends`.
         columns : sequence of str, optional
             The columns of each event to show, as in :meth:`trends`.
 
@@ -503,7 +503,7 @@ class Workload(Bound):
         return what
 
     def metrics(self, number: str = "decimal") -> DataFrame:
-        """Returns metrics of the work: a row per task and set of queries that share, and per query that shares nothing.
+        """Returns metrics of the work: a row per task for each set of queries that share, and for each other query.
 
         The DataFrame runs the workload when it is computed, unless :meth:`results` has cached its rows.
 
@@ -707,17 +707,17 @@ def patterns(
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
     sharing : {"dynamic", "static", "always", "never"}
-        Whether queries with a common Kleene pattern share its propagation. ``dynamic``: decided burst by burst.
-        ``static``: decided once per task, from given statistics and a sample. ``always`` and ``never``: not decided.
-        The answers are the same.
+        Whether queries with a common Kleene pattern share the computation of its counts. ``dynamic``: decided burst by
+        burst. ``static``: decided once per task, from the first events or from ``deviations``. ``always`` and
+        ``never``: fixed. The answers are the same.
     deviations : mapping of str to float, optional
-        The statistics of ``sharing="static"``. For each query, the share (0 to 1) of the events of its Kleene patterns
-        that it treats otherwise than most of the queries that it shares with. For queries that are not named it is
-        estimated from the first events.
+        For ``sharing="static"``: for each query, the share (0 to 1) of the events of its Kleene patterns that it treats
+        otherwise than most of the queries that it shares with. For queries that are not named, it is estimated from the
+        first events.
     cost_model : {"calibrated", "equation-8", "equation-7"}
-        The costs that sharing is decided by. ``calibrated``: the times of the steps of this implementation, measured
-        once per machine. The others: an equation of Hamlet (SIGMOD 2021), which counts the steps of a program that
-        scans the events before each event.
+        The costs by which sharing is decided. ``calibrated``: the times of the steps of cetdsl's kernels, measured once
+        per machine. The others: an equation of the paper on Hamlet (SIGMOD 2021), which counts the steps of a program
+        that scans all earlier events for each event.
     sort : {"auto", "kernel", "spark", "runs", "input"}, optional
         The way in which the events of each task are put in order, as in :func:`pattern`.
     sort_memory : str or int, optional

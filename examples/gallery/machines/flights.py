@@ -7,7 +7,7 @@ plan, and passengers of the evening pay for the morning. The flights are those o
 """
 
 # %%
-# Every row is a flight, so no column has to tell what it is: ``type=None``. A trend is three flights or more of one
+# Every row is a flight, so the events need no column of types: ``type=None``. A trend is three flights or more of one
 # aircraft in one day, each with a longer delay than the one before.
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -29,8 +29,8 @@ bound = january.pattern(growing, time="scheduled", type=None)
 bound
 
 # %%
-# Which days were bad, and for whom? The flights between two of a trend may be any, so a bad day of one aircraft has
-# many trends: they are counted, and never listed.
+# Which days were bad, and for whom? A trend may skip flights, so a bad day of one aircraft has many trends. They are
+# counted without being listed.
 days = bound.aggregate(trends=cet.count(), longest=cet.max(cet.length()), worst=cet.max(flight.dep_delay))
 days.selectExpr("carrier", "date(window.start) AS day", "trends", "longest", "worst").orderBy(
     F.desc("trends"), "carrier"

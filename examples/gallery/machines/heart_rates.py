@@ -30,7 +30,7 @@ climbing = rates.pattern(
 climbing
 
 # %%
-# Exact, at any size: no trend is listed for it.
+# The count is exact, however large, and no trend is listed for it.
 climbing.count_trends(number="string").selectExpr("personID", "window.start", "count").orderBy(
     F.desc(F.length("count")), F.desc("count")
 ).show(5, truncate=False)

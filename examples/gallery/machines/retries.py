@@ -55,7 +55,7 @@ took.groupBy("service", "retries").agg(F.count("*").alias("requests"), F.max("se
 ).show()
 
 # %%
-# And those for which no retry helped: four timeouts, and no success behind them.
+# These are the requests for which no retry helped: four timeouts, and no success after them.
 failed = calls.pattern(
     """
     PATTERN SEQ(EVENT(fail, outcome = 'timeout'){4}, NOT EVENT(done, outcome = 'ok'))

@@ -25,7 +25,8 @@ for machine, period in (("press", 47), ("mill", 61), ("saw", 90)):
 readings = spark.createDataFrame(rows, "ts timestamp, machine string, celsius double").cache()
 
 # %%
-# ``matching("strict")``: neighbours of a trend are neighbours among the readings of the machine.
+# With ``matching("strict")``, neighbouring events of a trend are readings of the machine that follow each other
+# directly.
 r = cet.event("r")
 hot = (
     cet.repeat(r, at_least=3)
@@ -46,7 +47,7 @@ alarms.aggregate(alarms=cet.count(), longest=cet.max(cet.length()), hottest=cet.
 cet.window_counts(alarms)
 
 # %%
-# Why does the saw have so few? ``diagnose()`` says of each demand what it costs.
+# Why does the saw have so few? ``diagnose()`` shows how many trends each demand rules out.
 saw = readings.where(F.col("machine") == "saw").where("celsius < 79")
 saw.pattern(
     cet.repeat(r, at_least=3).where(r.celsius < cet.next_(r).celsius, cet.last(r).celsius > 80), type=None

@@ -24,7 +24,7 @@ for number in range(40):
 log = spark.createDataFrame(rows, "ts timestamp, station string, type string, level string").cache()
 
 # %%
-# ``NOT ack`` at the end of the pattern looks for as long as ``WITHIN`` says, from the alarm on.
+# ``NOT ack`` at the end of the pattern forbids an ``ack`` within the length of ``WITHIN``, from the alarm on.
 silent = cet.parse("""
     PATTERN SEQ(alarm, NOT ack)
     WHERE [station] AND alarm.level = 'high'

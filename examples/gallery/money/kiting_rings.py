@@ -7,7 +7,7 @@ check is covered, but for a while every balance looks right.
 """
 
 # %%
-# A chain is any number of checks that are not covered, each drawn by the account that the one before it went to.
+# A chain is any number of checks that are not covered, each drawn on the account that the one before it was paid into.
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -22,7 +22,7 @@ chains = checks.pattern(chain, time="ts", type="kind")
 chains
 
 # %%
-# A chain that is a part of a longer one says nothing new. How many *complete* ones are there?
+# A chain that is a part of a longer one adds nothing new. How many *complete* chains are there?
 chains.count_complete_trends().selectExpr("window.start", "count").orderBy("start").show(truncate=False)
 
 # %%
@@ -37,8 +37,8 @@ simple.select(accounts.alias("accounts"), F.array_min("trend.event.amount").alia
 ).show(5, truncate=False)
 
 # %%
-# The chains of the events as a graph: vertices are checks, edges lead to the checks that may come next. Of these two
-# DataFrames GraphFrames and others go on.
+# The chains of the events as a graph: vertices are checks, and edges lead to the checks that may come next. GraphFrames
+# and other libraries can use these two DataFrames.
 graph = chains.graph()
 graph
 

@@ -30,7 +30,8 @@ vs = trades.pattern(text, time="ts", type="kind")
 vs
 
 # %%
-# ``MATCHING NEXT`` takes the next price that goes on with the V. Without it all subsets of a fall would count.
+# With ``MATCHING NEXT``, a trend takes the next price that continues the V. Without it, all subsets of a fall would
+# count.
 vs.count_trends().orderBy(F.desc("count"), "companyID").show()
 
 # %%

@@ -7,7 +7,7 @@ filled a cart and never came back?
 """
 
 # %%
-# A log of 200 visitors, made up: each goes on with a probability.
+# The log of 200 visitors is made up: each visitor goes on to the next step with some probability.
 import datetime
 import random
 

@@ -39,8 +39,8 @@ bound = logins.pattern(guessed)
 bound
 
 # %%
-# With ``MATCHING NEXT`` a trend takes each failure that comes next, so that there is one trend for each failure with
-# which it can begin. The one that no longer one contains is the alert.
+# With ``MATCHING NEXT`` a trend skips no failure, so there is one trend for each failure with which it can begin. The
+# complete trend, which no longer one contains, is the alert.
 alerts = bound.complete_trends(columns=["ts"], times=True)
 alerts.selectExpr("account", "address", "first_time", "last_time", "size(trend) - 1 AS failures").show(truncate=False)
 

@@ -25,8 +25,8 @@ for user in ("ann", "bob", "cid"):
 clicks = spark.createDataFrame(rows, "ts timestamp, user string, page string").cache()
 
 # %%
-# Any run of clicks with short gaps is a trend, and a session is one that no longer one contains: a *complete* trend.
-# The day is computed of each click, so sessions end at midnight.
+# Any run of clicks with short gaps is a trend. A session is a *complete* trend, which no longer one contains. The
+# queries group by the day, which is computed from each click, so sessions end at midnight.
 click = cet.event("click")
 runs = cet.kleene(click).max_gap("30 minutes").matching("strict").group_by("user", day="date(ts)")
 sessions = clicks.pattern(runs, type=None)
