@@ -193,5 +193,5 @@ class TrendRows:
         return self.windows[self.first[block.slice[trend]] + within], trend
 
     def trends(self, block: Block, fields: tuple[int, ...] | None = None) -> pa.Array:
-        """Returns the bindings of each trend as ``list<struct<variable, event>>``, with some fields of events, or all."""
+        """Returns the bindings of each trend as ``list<struct<variable, event>>``, with all fields or some of them."""
         return self._events.trends(block, self._variables, fields)
