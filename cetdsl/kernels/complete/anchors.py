@@ -84,7 +84,7 @@ def attribute_vertices(graph: Graph, scope: Scope, first: int, last: int) -> tup
                 degree[target[k] - first] += 1
     group = np.full(count, -1, dtype=np.int64)
     if edges <= max(high - low, 0):
-        # Stretches that overlapped would have more edges than targets, unless as many targets have no edge.
+        # There are no more edges than targets, so no stretches overlap (unless unused targets make up for it).
         for v in range(count):
             if degree[v] > 0:
                 group[v] = v

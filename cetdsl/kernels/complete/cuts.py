@@ -293,7 +293,7 @@ def _choose_plan(costs: Costs, sizes: Ints, memory: float, optimizer: str, reuse
 
 
 def _within(plan: CutPlan, costs: Costs, memory: float) -> CutPlan:
-    """Returns the plan with exact costs, which are given per graphlet of it; graphlets that do not fit are walked."""
+    """Returns the plan with the exact costs of its graphlets, which are given; those that do not fit are walked."""
     sizes = np.diagonal(costs.memory, 1)
     kept = np.array(plan.cached) & (sizes <= memory)
     for largest in np.argsort(-np.where(kept, sizes, 0.0), kind="stable"):

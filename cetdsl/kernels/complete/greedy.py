@@ -24,9 +24,9 @@ from cetdsl.kernels.complete.cut_plan import (
 def greedy(costs: Costs, limit: float) -> CutPlan:
     """Returns a plan within the limit, found move by move.
 
-    A move cuts a graphlet in two, or walks one that was cached. It starts from one cached graphlet, and always makes
-    the move that costs the least CPU per byte that it saves. It stops when the plan fits the limit and no single move
-    saves CPU. ``considered`` counts the cuts that were weighed; the plan is never marked as optimal.
+    A move cuts a graphlet in two, or walks one that was cached. The optimizer starts from one cached graphlet, and
+    always makes the move that costs the least CPU per byte that it saves. It stops when the plan fits the limit and no
+    single move saves CPU. ``considered`` counts the cuts that were weighed; the plan is never marked as optimal.
     """
     choices = choices_of(costs, limit)
     memory = choices.memory[CACHED]

@@ -54,8 +54,8 @@ from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Shorts
 USUAL_MEMORY = 8 * 2**20
 #: The most bytes of partial trends where no limit is given; t-cet, which keeps all of them, fails beyond.
 MOST_MEMORY = 4 * 2**30
-#: h-cet plans a window if a walk makes at least so many visits in it: in all, and per vertex and edge. In the time of
-#: fewer visits no plan can be made.
+#: h-cet plans a window if a walk makes at least so many visits in it: in all, and per vertex and edge. With fewer, a
+#: plan would take longer than the walk.
 PLANNING_VISITS, PLANNING_LOOKS = 2**20, 16
 #: The least visits where windows share plans.
 SHARING_VISITS = 2**17

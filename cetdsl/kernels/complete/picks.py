@@ -1,7 +1,7 @@
 """Picks trends of a sorted stream without listing the others: a uniform sample, or the heaviest ones.
 
 Each trend that is found has a rank, and the answer of all tasks together is the ``size`` trends of the lowest ranks. So
-a task drops each trend for which it has seen so many of lower rank.
+a task drops a trend once it has seen as many of lower rank.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Cut(NamedTuple):
 
     ``graph`` has only the edges that do not lead to an anchor. Its paths are the pieces: they begin at roots and
     anchors, and end where a trend ends or an anchor follows. Its events are the numbers of its nodes. ``roots`` and
-    ``ends`` are the nodes with which trends begin and end. The anchors that follow node ``v`` are
+    ``ends`` say with which nodes trends begin and end. The anchors that follow node ``v`` are
     ``anchor[start[v]:stop[v]]``.
     """
 

@@ -182,7 +182,7 @@ def clear_row(total: Values, row: int) -> None:
 
 @inlined
 def finish_row(value: Values, row: int, role: int, one: Values, lengths: bool, primes: Values) -> None:
-    """Completes the value of a node, so far the sum over its successors: adds the trend that ends there, and length."""
+    """Completes a node's value, so far the sum over its successors: adds the trend that ends there, and the lengths."""
     if role & END:
         add_row(value, row, one, 0, primes)
     if lengths:

@@ -77,9 +77,9 @@ def find_deadlines(builder: GraphBuilder, events: Events, span: int) -> Ints:
 def find_standing(
     query: KernelQuery, builder: GraphBuilder, around: Surroundings, copies: Copies
 ) -> tuple[Standing, Standing, Beside]:
-    """Returns the standing of copies in states of the query's machine and in base states, and what trends bind beside.
+    """Returns the standing of copies in states of the query's machine, that in base states, and what is beside them.
 
-    ``builder`` is that of the base machine.
+    ``builder`` is that of the base machine. For the last result see :class:`Beside`.
     """
     assert query.shadows is not None
     spanning, shadows = query.windowing.kind == SPAN, query.shadows
@@ -155,7 +155,7 @@ def _allowed(machine: Machine, query: KernelQuery, around: Surroundings, copies:
 def _late_enough(machine: Machine, query: KernelQuery, around: Surroundings, copies: Copies) -> Bools:
     """Whether a trend that ends with each copy is unaffected by NOTs before it.
 
-    It is if the negated matches before the slice's first event all begin more than a span before the copy.
+    That is so if the negated matches before the slice's first event all begin more than a span before the copy.
     """
     time, length = copies.events.time, query.windowing.length
     late = np.ones(len(time), dtype=np.bool_)

@@ -1,10 +1,11 @@
 """The graph of a query as rows: its vertices and edges, and the attribute vertices that stand for most of the edges.
 
-Each transition of the pattern has *attribute vertices*. Where it demands equality, each is a single value. Where it
-demands an order, the bounds that the earlier events set cut the values into ranges, and each range is an attribute
-vertex. A *from-edge* leads from an attribute vertex to an event whose value lies in it. A *to-edge* leads from an event
-to a stretch of attribute vertices, those whose values its predicate allows (Mei et al., ICPP 2021). So from-edges and
-to-edges take space in proportion to the events, however many edges between events they stand for.
+A transition of the pattern has *attribute vertices* if an index answers all its predicates. Where it demands equality,
+each is a single value. Where it demands an order, the bounds that the earlier events set cut the values into ranges,
+and each range is an attribute vertex. A *from-edge* leads from an attribute vertex to an event whose value lies in it.
+A *to-edge* leads from an event to a stretch of attribute vertices, those whose values its predicate allows (Mei et al.,
+ICPP 2021). So from-edges and to-edges take space in proportion to the events, however many edges between events they
+stand for.
 
 All rows of a block of windows are found at once, by sorting, because there may be very many small windows.
 """

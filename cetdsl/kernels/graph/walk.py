@@ -36,7 +36,7 @@ from cetdsl.kernels.vocabulary import Block, Bools, Graph, Index, Ints, Places, 
 
 #: Bytes of the search, per event of the longest trend.
 FRAME_BYTES = 24
-#: The records of successors are laid side by side unless there are more than so many times as many of them as nodes.
+#: The records of successors are laid side by side unless there are more of them than so many times the nodes.
 _MOST_BESIDE = 4
 
 #: The entry of a position for the number of first nodes in which the path agrees with the trend to stop before.

@@ -199,9 +199,9 @@ def conditions_of(
 def _sights(dependent: Dependent) -> Ints:
     """Returns the sights, the facts by which conditions can distinguish two ways to bind the same rows.
 
-    The shape is (sights, 3): kind, number and offset. A pick counted from the first row of a set has two: this row, and
-    how many rows the set has so far. A pick counted from the last row has all rows that it can still become when more
-    rows are bound. An extreme has its row, and a total its count and sums.
+    The shape is (sights, 3): kind, number and offset. For a pick they are how many rows its set has, and the row itself
+    if it is counted from the first one; if it is counted from the last one, all rows that it can still become as more
+    rows are bound. For an extreme it is its row, and for a total its count and sums.
     """
     found: dict[tuple[int, int, int], None] = {}
     for kind, number, offset in dependent.picks:
