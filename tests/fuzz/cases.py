@@ -89,7 +89,7 @@ def within(seconds: float, hung: float = 60) -> Iterator[None]:
 
 @contextmanager
 def only_ours(also: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
-    """Lets an error of cetdsl end the block, if it has a message that can be printed, or one of ``also``; no other."""
+    """Suppresses an error of cetdsl with a message that can be printed, and errors of ``also``; raises all others."""
     try:
         yield
     except also:
