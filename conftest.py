@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    # No search for garbage need look through the modules and the tests, which are here to the end.
+    # The garbage collector need not look through the modules and the tests, which live until the end.
     gc.freeze()
 
 
@@ -75,7 +75,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 @pytest.fixture(autouse=True)
 def _simple_plans(request: pytest.FixtureRequest) -> Iterator[None]:
-    """For tests marked ``simple_plans``: what they ask takes half the time that it takes with Spark's own settings."""
+    """Runs tests marked ``simple_plans`` with :data:`modes.SIMPLE_PLANS`, under which Spark takes half the time."""
     marked = request.node.get_closest_marker("simple_plans") is not None
     if mode() != "classic" or not marked or "spark" not in request.fixturenames:
         yield
@@ -86,10 +86,11 @@ def _simple_plans(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _garbage(request: pytest.FixtureRequest) -> Iterator[None]:
-    """On Connect, garbage is collected between tests only.
+    """On Connect, collects garbage between tests only.
 
-    A checkpoint that is collected asks the server to drop it. Where Python does so while the client holds the lock of
-    its channel, in a thread that this lock waits for, both wait for ever; tests that expect errors leave such garbage.
+    When a checkpoint is collected, its finalizer asks the server to drop it, for which it needs the lock of the
+    client's channel. If Python runs the finalizer in a thread for which the holder of this lock is waiting, both wait
+    for ever. Tests that expect errors leave such garbage.
     """
     if mode() != "connect" or "spark" not in request.fixturenames:
         yield
@@ -101,7 +102,7 @@ def _garbage(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _names_for_doctests(request: pytest.FixtureRequest) -> None:
-    """What examples in docstrings may use without saying where it is from: ``cet``, ``spark``, ``graph_of_checks``."""
+    """Gives examples in docstrings the names that they may use unimported: ``cet``, ``spark``, ``graph_of_checks``."""
     doctest = getattr(request.node, "dtest", None)
     if doctest is None:
         return

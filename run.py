@@ -33,8 +33,8 @@ ROOT = Path(__file__).resolve().parent
 #: Two processes, each with one Spark session: while one plans a query, or judges an answer, the other one computes.
 IN_PARALLEL = ["-n", "2", "--dist", "worksteal"]
 
-#: The extras of every task but the demo, so that a machine installs once for all of them: with those of ``docs``, which
-#: names the others.
+#: The extras of every task but the demo: one set, so that a machine installs once for all of them. ``docs`` includes
+#: ``connect``, ``demo`` and ``plot``.
 DEVELOPMENT = "dev,docs"
 
 #: One command: the words after ``python``, and what it adds to the environment.
@@ -116,7 +116,7 @@ def main() -> int:
     for words, added in task.commands(chosen.arguments):
         print(f"== {' '.join(['python', *words])}", *(f"[{value}]" for value in added.values()), flush=True)
         status = subprocess.call([str(python), *words], cwd=task.folder, env={**os.environ, **added})
-        # pytest says 5 when its arguments select no test; that is right where a mode has none of them.
+        # pytest exits with 5 if its arguments select no test; that is no failure where a mode has none of them.
         if status and not (status == 5 and added.get("CETDSL_TEST_MODE", "classic") != "classic"):
             return status
     return 0
@@ -163,7 +163,7 @@ def works(python: Path | str, statement: str) -> bool:
 
 
 def install(python: Path, extras: str) -> None:
-    """cetdsl, editable, with the extras, unless that was done since pyproject.toml changed."""
+    """Installs cetdsl, editable, with the extras, unless that was done since pyproject.toml last changed."""
     wanted = hashlib.sha256(ROOT.joinpath("pyproject.toml").read_bytes() + str(ROOT).encode()).hexdigest()
     stamp = python.parent.parent / f"cetdsl-{extras.replace(',', '-')}.stamp"
     if stamp.exists() and stamp.read_text() == wanted:

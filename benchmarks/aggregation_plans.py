@@ -2,9 +2,11 @@
 
     python benchmarks/aggregation_plans.py [folder of workloads] [--runs 3] [--baselines 500]
 
-Without a folder the workloads are generated: patterns over types that lie scattered in a city, each of neighbouring
-ones. Seconds are processor seconds, of which the least of all runs is told. What was measured of the authors' program
-is of the public repository of PatternInsight (Wu et al., IEEE TMC), run with Python on a machine of this kind.
+Without a folder the workloads are generated: types of events lie scattered in a city, and each pattern is over
+neighbouring ones. Seconds are processor seconds, of which the least of all runs is told. The authors' program is that
+of the public repository of PatternInsight (Wu et al., IEEE TMC); it was run with Python on a machine of this kind.
+CASEM and DCE are the two steps of their planning (:mod:`cetdsl.sharing.aggregation.casem` and ``.dce``). *Slots* are
+the kinds of events that a plan's patterns take themselves, without those of the sub-patterns that they are made of.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ AUTHORS: dict[str, tuple[float, int | None, int | None]] = {
 AUTHORS_COMPENSATED = {"traffic-500": (4_547, 265), "pollution-1000": (8_600, 464)}
 TYPES = 449
 GROWTH = (500, 1_000, 2_000, 5_000, 10_000)
-#: An event of each type every so many minutes, of which a restriction lets so many through.
+#: The minutes between two events of a type, and the share of events that a restriction lets through.
 EVERY, SELECTED = 5.0, 0.25
 
 
@@ -83,7 +85,10 @@ def least_seconds(run: Callable[[], Any], runs: int) -> tuple[float, Any]:
 
 
 class Shared(NamedTuple):
-    """A sub-pattern of a plan of a single level, and for each pattern that shares it the slots that it takes."""
+    """A sub-pattern of a plan of a single level, in which no sub-pattern is made of others.
+
+    ``taken`` has the slots that it takes of each pattern that shares it.
+    """
 
     pattern: SubPattern
     taken: dict[int, tuple[int, ...]]
@@ -215,7 +220,7 @@ def _let_share(
 
 
 def single_level_slots(patterns: Sequence[SubPattern], chosen: Sequence[Shared]) -> tuple[int, int]:
-    """The slots of a plan of a single level: in all, and of what has no parents."""
+    """The slots of a plan of a single level: in all, and those of sub-patterns and of patterns that share nothing."""
     kept = [shared for shared in chosen if len(shared.taken) > 1]
     roots = sum(len(shared.pattern.slots) for shared in kept)
     taken = [sum(len(shared.taken.get(number, ())) for shared in kept) for number in range(len(patterns))]

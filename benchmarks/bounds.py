@@ -1,4 +1,4 @@
-"""The races against seconds: the worst texts and patterns that were found, planned or refused."""
+"""Races against a limit in seconds: the worst texts and patterns that were found, until they are planned or refused."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PLANNED = {
 
 def texts(events: Events, runs: int) -> Result:
     """Each text by itself, and two thousand named queries in one text."""
-    # What is planned, not what runs, so that no event is needed.
+    # Queries are planned and do not run, so no event is needed.
     df = events.spark.range(0).selectExpr("id AS time", "'A' AS type", "CAST(id AS int) AS k", "CAST(id AS int) AS x")
     contestants = {name: partial(_ask, df, text) for name, text in READ.items()}
     measured = take_turns({**contestants, "2,000 queries": lambda: parse_queries(MANY)}, runs)

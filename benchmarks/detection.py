@@ -1,8 +1,8 @@
 """Races of plans: in which order matches are put together, and when the order changes; in kernels, without Spark.
 
-Seconds are those of this process's processor, on one core, from sorted events in memory on: making the plan's tables,
-statistics, decisions, plans, and all matches as arrays. The first two races are those of Kolchinsky and Schuster,
-"Efficient Adaptive Detection of Complex Event Patterns" (PVLDB 11(11), 2018), section 5.
+Seconds are those of this process's processor, on one core. They begin with sorted events in memory, and include the
+plan's tables, statistics, decisions, planning, and all matches as arrays. The first two races are those of Kolchinsky
+and Schuster, "Efficient Adaptive Detection of Complex Event Patterns" (PVLDB 11(11), 2018), section 5.
 """
 
 from __future__ import annotations
@@ -59,11 +59,15 @@ Asked = Mapping[str, Any]
 
 
 class Declined(Exception):
-    """No order is carried out for a pattern."""
+    """Raised if no strategy puts together the matches of a pattern in a given order; says why."""
 
 
 class Work(NamedTuple):
-    """What a contestant found and did; deciding and planning in processor seconds, then as a share of the run."""
+    """What a contestant found and did.
+
+    ``partial`` counts partial matches, and ``changes`` how often the plan changed. ``deciding`` is the time of deciding
+    and planning: in processor seconds, and in the result of a race as a share of the run.
+    """
 
     trends: int
     partial: int = 0
@@ -95,7 +99,7 @@ class Loaded(NamedTuple):
         return len(self.chunk.events.time)
 
     def contestant(self, **asked: Any) -> Callable[[], Work]:
-        """Puts all matches together as a user asks for it."""
+        """Returns what puts all matches together as a user asks for it, by the arguments ``asked``."""
         plan = _planned(self.asked, asked)
         if not isinstance(plan, DetectTrends):
             return self.enumerated
@@ -118,7 +122,7 @@ class Loaded(NamedTuple):
         return Work(_count(Enumerator(self.spec).enumerate(*self._parts)))
 
     def sampled(self) -> Mapping[str, Mapping[Any, float]]:
-        """A sample of these events: what everybody knows before the race, where they are the first of its stream."""
+        """Statistics of a sample of these events. All contestants know those of a stream's first events in advance."""
         plan = _planned(self.asked, {"plan": "greedy", "adaptation": "unconditional"})
         assert isinstance(plan, DetectTrends)
         seen = Statistics()
@@ -188,7 +192,7 @@ THRESHOLDS = (0.2, 0.5, 1.0, 2.0)
 RUNS = 2
 #: The generator, and the events that a kernel reads in each run.
 GENERATOR, COUNT = "greedy", 250_000
-#: Everybody knows a 64th of a stream before the race, and not less than so many events.
+#: All contestants know the statistics of a 64th of the stream in advance, and of no fewer than so many events.
 KNOWN, LEAST_KNOWN = 64, 1_000
 
 
@@ -227,9 +231,10 @@ def cells_of(
     columns: Sequence[str],
     within: Callable[[str, int], int],
 ) -> list[Cell]:
-    """All patterns over a stream of so many types; a set that no order is carried out for is left out, and said so.
+    """All patterns, each over the stream of as many types; a set is left out, with a message, if it is declined.
 
-    ``within`` says how long the windows of a set and size are. For a quick look there are only the smallest patterns.
+    ``stream`` makes the events for a number of types, and ``within`` the window's length for a set and a size. At a
+    small scale, for a quick look, there are only the smallest patterns.
     """
     cells = []
     sizes = [size for size in (SIZES if events.scale >= 0.1 else SIZES[:1]) if size <= len(names)]
@@ -304,7 +309,7 @@ def compare(about: str, name: str, cells: Sequence[Cell], runs: int, paper: Pape
 
 
 class Paper(NamedTuple):
-    """What the paper says of one of its streams, and how many times faster than static invariants shall be."""
+    """What the paper says of one of its streams, and how many times as fast as static plans invariants must be here."""
 
     least: float
     ahead: str
@@ -314,7 +319,7 @@ class Paper(NamedTuple):
 def _claims(
     distances: Scan, table: Sequence[Mapping[str, Any]], best: str, shares: Mapping[str, float], paper: Paper
 ) -> Iterator[list[str]]:
-    """What the paper says, and what is so here."""
+    """What the paper says, and what was measured here."""
     gains = [
         chosen / basic
         for (_, chosen), (_, basic) in zip(distances.points[f"{distances.best:g}"], distances.points["0"])
@@ -410,7 +415,7 @@ def _methods(stream: str, table: Sequence[Mapping[str, Any]], cells: Sequence[Ce
 
 
 def traffic(events: Events, runs: int) -> Result:
-    """Changes are few and extreme."""
+    """A skewed stream whose changes are few and extreme."""
     count = events.scaled(COUNT)
     cells = cells_of(
         events, lambda size: skewed(count, size), names_of(max(SIZES)), ("x", "y"), _windows(SKEWED_TICKS, 2)
@@ -441,7 +446,7 @@ OF_STOCKS = Paper(
 
 
 def stocks(events: Events, runs: int) -> Result:
-    """Changes are small and frequent."""
+    """An even stream whose changes are small and frequent."""
     count = events.scaled(COUNT)
     cells = cells_of(events, lambda size: even(count, size), names_of(max(SIZES)), ("x",), _windows(EVEN_TICKS, 1))
     about = f"even, 256 small changes: {_about(f'{EVEN_TICKS} ticks times the size')}"
@@ -479,16 +484,16 @@ def _bars(events: Events) -> pa.Table:
 #: Weights of rates of a sequence whose first event is a hundred times as frequent as its last.
 UNEVEN = (100.0, 10.0, 1.0)
 ORDER_COUNT = 100_000
-#: Windows in which rates that differ are raced, in events; the second one is judged.
+#: The lengths, in events, of the windows over the stream whose rates differ; only the second one has a limit.
 WINDOWS = (100, 1_000, 4_000)
-#: Conditions of the race: the last two events go together seldom, the first two in every other case.
+#: Conditions of the race: that of the last two events holds seldom, that of the first two in every other case.
 SELDOM = "v0.x < v1.x AND v1.key = v2.key"
 _SLOWEST = " (the slowest)"
 EQUAL = {"rising": "v0.x < v1.x AND v1.x < v2.x", "equal keys": "v0.key = v1.key AND v1.key = v2.key"}
 
 
 def orders(events: Events, runs: int) -> Result:
-    """A good order against that of the pattern where rates differ 100-fold, and all orders where they are equal."""
+    """A good order against the pattern's order where rates differ 100-fold; where they are equal, all orders."""
     measured: Result = {}
     verdicts, notes = [], []
     count = events.scaled(ORDER_COUNT)
@@ -543,7 +548,7 @@ BARS_COUNT, TIMES = 1_000_000, 100
 
 
 def anchors(events: Events, runs: int) -> Result:
-    """Minute bars, repeated, against what another engine manages."""
+    """Minute bars, repeated, against the speed of another engine, which is the *anchor*."""
     given = _bars(events)
     measured: Result = {}
     verdicts, notes = [], []
@@ -573,12 +578,12 @@ def anchors(events: Events, runs: int) -> Result:
     return result(about, measured, verdicts, notes=notes)
 
 
-#: Keys, and how many events each of them has; by how much adaptation may slow them down.
+#: Numbers of keys, and how many events each key has; how many times as long adaptive plans may take as static ones.
 KEYS, SLOWER = {10_000: 50, 250: 2_000}, 1.03
 
 
 def keys(events: Events, runs: int) -> Result:
-    """Many keys of few events, and fewer of some slices each, with plans that may change and with plans that stay."""
+    """Many keys of few events, and fewer keys of several slices each, along adaptive and along static plans."""
     measured: Result = {}
     verdicts = []
     names = names_of(5)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 ORIGIN = 1_704_060_000
 #: Seconds between two events of a key, so 100 of them fall into an hour.
 STEP = 36
-#: What a ride may begin with, which workloads have before ``Travel``, the event that repeats.
+#: The types of events with which a ride may begin. In workloads they come before ``Travel``, the type that repeats.
 BEFORE_TRAVEL = (
     *("Request", "Offer", "Accept", "Decline", "Assign"),
     *("Approach", "Arrive", "Wait", "Pickup", "Detour"),
@@ -32,7 +32,8 @@ class Events:
     folder : Path
         Where Parquet files are kept, and found again.
     scale : float
-        1 for the published sizes. Keys get fewer, or a lone key shorter; what a key looks like stays.
+        1 for the published sizes. At a smaller scale there are fewer keys, or a lone key has fewer events; otherwise
+        keys look the same.
     bars : Path, optional
         A file of minute bars, see :func:`streams.read_bars`; it is read where it is.
     """
@@ -66,7 +67,7 @@ class Events:
         )
 
     def made(self, count: int) -> DataFrame:
-        """So many events of 10,000 keys, 20 % A and 80 % B, made as they are read."""
+        """So many events of 10,000 keys, 20 % A and 80 % B, which Spark computes whenever they are read."""
         return self._made(count, self.scaled(10_000), F.lit(None), STEP)
 
     def kept_live(self, name: str, count: int, keys: int) -> DataFrame:
@@ -79,7 +80,7 @@ class Events:
         return self._kept("live", 500 * keys, keys)
 
     def scattered(self) -> DataFrame:
-        """As :meth:`many_keys`, but rows come in no order: keys and times, whole numbers, are by chance."""
+        """As :meth:`many_keys`, but rows come in no order: keys and times are random whole numbers."""
         keys = self.scaled(10_000)
         count, number = 500 * keys, F.col("id")
         return self.saved(
@@ -116,11 +117,11 @@ class Events:
         return self._kept("trends", TRENDS_CYCLE * keys, keys, cycle=True)
 
     def rides(self, burst: int, share: float, phase: int = 0) -> DataFrame:
-        """20,000 events of a ridesharing service, in bursts: one of what a ride begins with, then three of ``Travel``.
+        """20,000 events of a ridesharing service, one tick apart, in bursts: runs of ``burst`` events of one type.
 
-        They are one tick apart, and the kinds of :data:`BEFORE_TRAVEL` take turns. A ``share`` of the events has a
-        ``speed`` from 0 to 100, the others stand still; with a ``phase``, of so many events at a time, in every other
-        phase all of them do.
+        After each burst of one of :data:`BEFORE_TRAVEL`, which take turns, come three of ``Travel``. A random ``share``
+        of the events has a ``speed`` from 0 to 100; that of the others is 0. If ``phase`` is given, the stream falls
+        into phases of so many events, and in every other phase, the first included, all speeds are 0.
         """
         number, turn = F.col("id"), F.floor(F.col("id") / burst)
         kinds = F.array(*map(F.lit, BEFORE_TRAVEL))
@@ -135,7 +136,7 @@ class Events:
         )
 
     def kinds(self, count: int, kinds: str) -> DataFrame:
-        """So many events (before scaling) one tick apart, of kinds that take no turns, with four random attributes."""
+        """So many events (before scaling) one tick apart, each of a random kind, with four random attributes."""
         number, count = F.col("id"), self.scaled(count)
         kind = F.element_at(F.array(*map(F.lit, kinds)), (1 + _whole(number, 4, len(kinds))).cast("int"))
         return self.spark.range(0, count, 1, 1).select(
@@ -162,7 +163,7 @@ class Events:
         """So many events; a fifth of them are an A where ``is_a`` is NULL."""
         number = F.col("id")
         place, micros = F.floor(number / keys), round(step * 1_000_000)
-        # Within its own step, so the events of a key are evenly spread but at uneven distances.
+        # Each event is at a random moment of its own step, so those of a key are evenly spread but at uneven distances.
         time = F.timestamp_micros(F.lit(ORIGIN * 1_000_000) + place * micros + _whole(number, 2, micros))
         return self.spark.range(0, count, 1, 8).select(
             (number % keys).alias("key"),
@@ -172,7 +173,7 @@ class Events:
         )
 
     def saved(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
-        """The DataFrame out of a Parquet file of the events' folder, which is written where it is not there yet."""
+        """Reads a DataFrame from a Parquet file in the folder of the events; makes the file if it is not there yet."""
         path = self.folder / name
         if not (path / "_SUCCESS").exists():
             make().write.mode("overwrite").parquet(str(path))

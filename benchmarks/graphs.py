@@ -1,7 +1,8 @@
 """Races of complete event trends: their graphs, every way to get trends out of them, and whole Spark jobs.
 
 Times of kernels are those of one core, from sorted events in memory on. The events are those of the papers: checks
-between random accounts and stock prices (Mei et al., ICPP 2021), checks in layers (Poppe et al., SIGMOD 2017).
+between random accounts and stock prices (Mei et al., ICPP 2021), checks in layers (Poppe et al., SIGMOD 2017). *Refs*
+are the events of all trends, each counted once per trend.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Input(NamedTuple):
     def of(cls, df: DataFrame, query: Any, completeness: str = "ends") -> Input:
         asked = cet.pattern(df, query, time="ts", type="kind")
         plan = plan_complete(asked._complete(completeness, Extraction("m-cet"), asked._columns(()))).plan
-        # Where tasks share the group, each has all of its events.
+        # Where several tasks share a group, each of them would have all of its events.
         (graph,) = (operator for operator in plan.walk() if isinstance(operator, BuildGraph))
         rows = execute(df, exchanged(attrs.evolve(graph, balanced=False)))
         [chunk] = ChunkReader(rows.spec, iter(rows.data.toArrow().to_batches()), 2**40)
@@ -89,7 +90,7 @@ class Published(NamedTuple):
     limit: float
 
 
-#: Name, events, accounts (none: stock prices), and what was measured by the authors' program.
+#: Name, events, accounts (0: stock prices), and what the authors measured of their program.
 INPUTS = {
     "200,000 checks, 40,000 accounts": (200_000, 40_000, Published(8.8e6, 5.5, 1.0)),
     "10,000 checks, 900 accounts": (10_000, 900, Published(209e6, 3.7, 0.8)),
@@ -173,7 +174,7 @@ GRAPH_SIZES = (50_000, 100_000, 200_000, 400_000, 800_000, 1_600_000)
 
 
 def graph(events: Events, runs: int) -> Result:
-    """The attribute-based graph of an order predicate, larger and larger."""
+    """Building the attribute-based graph of an order predicate, for more and more events."""
     given = {f"{size:,}": stocks(events, size, RISING) for size in GRAPH_SIZES}
     measured = take_turns({name: lambda one=one: one.part(listed=False) for name, one in given.items()}, runs)
     first, last = (f"{size:,}" for size in (GRAPH_SIZES[0], GRAPH_SIZES[-1]))
@@ -206,7 +207,7 @@ MEMORY_LIMITS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def memory(events: Events, runs: int) -> Result:
-    """m-cet, t-cet, and h-cet under ever larger memory limits; what each really held."""
+    """m-cet, t-cet, and h-cet under ever larger memory limits; and the memory that each really held."""
     one = checks(events, 10_000, 800)
     part = one.part()
     windows = part.low, part.high
@@ -365,7 +366,7 @@ def heart_rates(events: Events, runs: int) -> Result:
     rows, found = events.scaled(100_000), {}
     measured_rates = events.saved(f"rates-{rows}", lambda: datasets.heart_rates(events.spark, rows, persons=1))
     number = F.col("id")
-    # From the second one on, each rate is more than twice the first, and than the one before.
+    # From the second one on, each rate is more than twice the first, and more than the one before.
     climbing = events.spark.range(0, rows, 1, 1).select(
         F.timestamp_seconds(number).alias("ts"),
         F.lit("Activity").alias("kind"),
@@ -441,7 +442,7 @@ def job(events: Events, runs: int) -> Result:
             f"the busiest of {len(tasks)} tasks lists {busiest:.3f} times the mean’s refs (limit 1.1)"
         )
     measured = take_turns(actions, runs)
-    # Of the last one, as the first takes little longer than Spark by itself.
+    # Of the last job alone, as the first takes little longer than Spark by itself.
     measured |= {f"{number} cores": child("listed", events, runs, number) for number in (1, 2)}
     verdicts.append(Verdict(f"{name}, on two cores, against one core", "2 cores", "1 cores", round(1 / 1.7, 3)))
     return result("one group, “ends” trends with all columns, noop sink", measured, verdicts, notes=notes)
@@ -464,7 +465,7 @@ def two_stages(events: Events, runs: int) -> Result:
 
 
 def by_anchors(events: Events, runs: int) -> Result:
-    """The same job by anchors."""
+    """The job of :func:`listed` by anchors."""
     rows, accounts = JOBS[-1]
     job = _listed(events, events.scaled(rows), events.scaled(accounts), "anchors")
     return take_turns({"listed": lambda: discard(job())}, runs)["listed"]
@@ -479,7 +480,7 @@ def _listed(events: Events, rows: int, accounts: int, algorithm: str = "auto") -
 
 
 def _of_the_mean_length(trends: DataFrame, mean: float) -> pa.Table:
-    """Some 8,000 trends whose lengths are next to the mean, in the share that gives the mean."""
+    """Some 8,000 trends of the two lengths next to the mean, in the proportion that gives the mean."""
     low, size = math.floor(mean), F.size("trend")
     longer = round(8_192 * (mean - low))
     parts = [trends.filter(size == low + more).limit(n) for more, n in ((0, 8_192 - longer), (1, longer)) if n]

@@ -1,4 +1,4 @@
-"""Taking turns, medians, and the memory of Spark's Python workers and of single actions."""
+"""Measures contestants in turn, and the memory of Spark's Python workers and of single actions."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _ticks(pid: int) -> int:
 
 
 def _megabytes(pid: int, file: str, name: str) -> float:
-    """A size that Linux tells of a process."""
+    """A size of a process, by its name in one of the files of ``/proc``, in megabytes."""
     lines = dict(line.split(":", 1) for line in _read(_PROC / str(pid) / file).splitlines() if ":" in line)
     return int(lines.get(name, "0 kB").split()[0]) * 1024 / _MEGABYTE
 
@@ -183,7 +183,7 @@ def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[
     results: dict[str, dict[str, Any]] = {name: {"seconds": [], "processor_seconds": []} for name in contestants}
     names = list(contestants)
     for turn in range(runs + 1):
-        # Who runs after the slowest one finds the caches cold, so everybody does in turn.
+        # The contestant after the slowest one finds the caches cold, so each of them comes after it in turn.
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             action, result = contestants[name], results[name]

@@ -74,7 +74,7 @@ def alone(events: Events, runs: int) -> Result:
 
 
 def in_order(events: Events, runs: int) -> Result:
-    """Counts where each file is one stretch of time, and where it is said to be, but is not."""
+    """Counts where each file is one stretch of time, and where the query says so although no file is."""
     sets = {"files in order": (events.many_keys(), 0.6), "in no order": (events.scattered(), None)}
     actions, verdicts, rows = {}, [], {}
     for place, (df, limit) in sets.items():
@@ -97,12 +97,12 @@ def in_order(events: Events, runs: int) -> Result:
 
 
 def as_read(df: DataFrame, query: Any, number: str) -> DataFrame:
-    """The count where events are said to come in order."""
+    """The count if the query says that events come in order (``sort="input"``)."""
     return cet.pattern(df, query, time="time", sort="input").count_trends(number=number)
 
 
 def lone_group(events: Events, runs: int) -> Result:
-    """Counts over all events at once: as planned, where they are read, by ranges of time, in one task."""
+    """Counts over all events as one group: as planned, by the tasks that read them, by ranges of time, in one task."""
     df, query = events.month(1), cet.parse("PATTERN SEQ(A, B+)")
     ways = {
         "planned": lambda: count(df, query, "log2"),

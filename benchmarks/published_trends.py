@@ -5,7 +5,8 @@
 The axes are those of figures 13 to 20 of Poppe et al., *Complete Event Trend Detection in High-Rate Event Streams*,
 SIGMOD 2017: events, compatibility, overlap of windows; atoms, plans, number and ratio of graphlets. Anchors are those
 of Mei et al., ICPP 2021, section 7. All seconds are processor seconds of one thread, each the least of several runs,
-and graphs are part of them. Contestants that find different numbers of trends stop the script.
+and include building the graph. The script stops if contestants find different numbers of trends, or of *refs*, the
+events of all trends, each counted once per trend.
 
 SASE++ is written for this: an event has pointers to the events that may precede it, found by comparing it with each
 earlier one, and trends are extracted depth first along the pointers. The baseline is Algorithm 1: all complete trends
@@ -55,7 +56,7 @@ from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.vocabulary import Events, Graph, Ints
 
 RUNS = 3
-#: Where events are fewer, work is repeated until it takes so many seconds.
+#: An action that takes less is repeated until it has taken so many seconds.
 LEAST = 0.02
 Found = dict[str, Any]
 
@@ -103,7 +104,7 @@ def counted(graph: Graph, low: np.ndarray, high: np.ndarray, settings: Settings)
 
 
 def whole(source: np.ndarray, destination: np.ndarray, settings: Settings) -> tuple[int, int]:
-    """Trends of one window, and their lengths: the graph is built, and all of them are put together."""
+    """The numbers of trends and of refs in one window: builds the graph, and puts all trends together."""
     return counted(graph_of(source, destination), np.array([0]), np.array([len(source)]), settings)
 
 
@@ -261,10 +262,10 @@ def kept(source: np.ndarray, destination: np.ndarray, two_steps: bool) -> dict[s
         _, refs = whole(source, destination, how)  # which loads what is compiled
         found[name] = held(lambda how=how: whole(source, destination, how))
     graph = graph_of(source, destination)
-    # Eight for each pointer, and for each event those where its pointers begin, one of the path, and how far it is.
+    # Eight for each pointer, and for each event three times eight: the start of its pointers, a path and its cursors.
     found["SASE++-like"] = 8 * (int((graph.stop - graph.start).sum()) + 3 * len(source))
     if two_steps:
-        found["two steps"] = 4 * refs  # of each event of each trend
+        found["two steps"] = 4 * refs  # four for each event of each trend
     return found
 
 

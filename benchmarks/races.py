@@ -49,11 +49,14 @@ Result = dict[str, Any]
 
 
 class Skipped(Exception):
-    """A race is not run, and why."""
+    """Raised if a race is not run; says why."""
 
 
 class Verdict(NamedTuple):
-    """One line of the report: a figure and its limit (None: told, not judged)."""
+    """One line of the report: a figure and its limit (None: told, not judged).
+
+    The figure is how many times as long as ``against`` the ``candidate`` takes; if ``against`` is empty, its seconds.
+    """
 
     what: str
     candidate: str
@@ -86,14 +89,14 @@ def discard(df: DataFrame) -> None:
 
 
 def count(df: DataFrame, query: Any, number: str) -> DataFrame:
-    """The count as users ask for it: the planner chooses the engine."""
+    """The count as users ask for it: the planner chooses the strategy."""
     return cet.pattern(df, query, time="time").count_trends(number=number)
 
 
 def decide(
     df: DataFrame, query: Any, number: str, strategies: Sequence[Any] | None = None, sort: AskedSort = AS_USUAL
 ) -> Decision:
-    """The plan, with the planner's choice or with a given engine."""
+    """The plan, by the planner's choice or by one of the given strategies."""
     binding = Binding("time", (), sort=sort)
     resolved, _ = rewrite(analyse(query.node, schema_of(df), binding, known_functions=function_names()))
     asked = (resolved, (("count", Aggregate("count")),), number)
@@ -103,12 +106,12 @@ def decide(
 
 
 def count_by(df: DataFrame, query: Any, number: str, strategy: Any, sort: AskedSort = AS_USUAL) -> DataFrame:
-    """The count by one engine."""
+    """The count by one strategy."""
     return run(df, decide(df, query, number, [strategy], sort).plan)
 
 
 def fingerprint(answer: DataFrame) -> tuple[int, float]:
-    """Number of rows and the sum of the counts' logarithms: equal for engines that agree."""
+    """Number of rows and the sum of the counts' logarithms: equal for strategies that agree."""
     return _summed(answer, F.log2(F.col("count").cast("double")))
 
 
@@ -265,7 +268,7 @@ def against_floor(events: Events, runs: int) -> Result:
 
 
 def pipeline(events: Events, runs: int) -> Result:
-    """Where the seconds of ``SEQ(A, B+)`` go: the plan is run as far as each step, and one step farther each time."""
+    """Where the seconds of ``SEQ(A, B+)`` go: each contestant runs the plan one step farther than the one before."""
     sets = {"timestamps": events.many_keys(), "scattered bigints": events.scattered()}
     actions: dict[str, Callable[[], object]] = {}
     for place, df in sets.items():
@@ -292,7 +295,7 @@ STEPS = ("read", "project and pack", "shuffle", "send to workers", "sort, kernel
 
 
 def steps_of(df: DataFrame, plan: Operator) -> dict[str, Callable[[], DataFrame]]:
-    """What makes the rows of a plan as far as each of the :data:`STEPS`."""
+    """For each of the :data:`STEPS`, what makes the rows of the plan when it is run as far as this step."""
     exchange = plan.children[0]
     schema = "none int"
 
@@ -300,7 +303,7 @@ def steps_of(df: DataFrame, plan: Operator) -> dict[str, Callable[[], DataFrame]
         return execute(df, exchange).data
 
     def packed() -> DataFrame:
-        # Without the shuffle: the parcels of an exchange whose rows nobody moves.
+        # Without the shuffle: the exchange packs rows into parcels, and they stay where they are.
         with (
             mock.patch.object(exchanges, "exchange", lambda rows, *_: rows),
             mock.patch.object(exchanges, "in_batches", lambda rows, *_: rows),
@@ -380,7 +383,7 @@ SIZES = (100_000, 200_000, 400_000, 800_000, 1_600_000)
 
 def growth(events: Events, runs: int) -> Result:
     frames = {f"{size:,}": events.one_key(size) for size in SIZES}
-    # What any query costs however few its events: without it, a growth looks smaller than it is.
+    # What any query costs however few its events: unless it is taken off, growth looks smaller than it is.
     frames["next to nothing"] = events.one_key(100)
     actions = {name: lambda df=df: discard(count(df, RISING, "log2")) for name, df in frames.items()}
     measured = take_turns(actions, runs)
@@ -423,7 +426,7 @@ EMITTED_KEYS = 64
 
 
 def emitter(df: DataFrame, few: pa.Table, rows: int) -> Callable[[], DataFrame]:
-    """A ``mapInArrow`` that sends one batch, made once per task, until so many rows are out: a floor of listings."""
+    """A job that only emits trends, a floor for listing them: tasks repeat one batch until so many rows are out."""
     spark = df.sparkSession
     tasks = spark.sparkContext.defaultParallelism
     share = [rows * (task + 1) // tasks - rows * task // tasks for task in range(tasks)]
@@ -507,7 +510,7 @@ import cetdsl as cet
 {_BEGINNING}
 df.pattern("PATTERN B+ WHERE B.price < NEXT(B).price", time="t").count_trends().show()
 """
-#: What of this any program does whose rows go by a shuffle to a Python worker.
+#: The part of this that any program does whose rows go through a shuffle to a Python worker.
 _SPARK_ALONE = f"""
 {_BEGINNING}
 df.repartition("type").mapInArrow(lambda batches: batches, df.schema).show()

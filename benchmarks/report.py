@@ -1,4 +1,4 @@
-"""results.json as tables and pictures; every figure comes from the file."""
+"""Writes results.json as tables and pictures; every figure comes from the file."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _row(line: dict[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    """Two digits after the point, more of what is small."""
+    """Two digits after the point; three significant ones if the number is below 1."""
     return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:.3g}"
 
 
@@ -110,7 +110,7 @@ def met(line: dict[str, Any]) -> bool | None:
 
 
 def _largest(results: dict[str, Any]) -> int:
-    """The peak of the largest worker of any contestant, those that limits are against included."""
+    """The peak of the largest worker of any contestant, floors included."""
     contestants = (one for race in results["races"].values() for one in race["measured"].values())
     return max(one.get("largest_worker_mb", 0) for one in contestants)
 
@@ -120,12 +120,12 @@ def _largest(results: dict[str, Any]) -> int:
 _MET, _MISSED = "#2a78b5", "#c44e3b"
 #: Bars longer than so many times the limit are cut off.
 _WIDEST = 3.0
-#: An axis that spans less has numbers at 1, 2 and 5 of each power of ten.
+#: An axis whose end is less than so many times its beginning has numbers at 1, 2 and 5 of each power of ten.
 _FEW_DECADES = 2_000.0
 
 
 def picture(results: dict[str, Any]) -> Figure:
-    """Each judged figure as a part of its limit: bars that end left of the line keep theirs."""
+    """Each figure that has a limit, as a part of it: where a bar ends left of the line, the limit is met."""
     lines = [line for race in results["races"].values() for line in race["verdicts"] if line["limit"] is not None]
     bars = [(line["what"], line["figure"], line["limit"], line["unit"]) for line in lines]
     bars.append(("largest Python worker", _largest(results), MEMORY_LIMIT, " MB"))
@@ -135,7 +135,7 @@ def picture(results: dict[str, Any]) -> Figure:
         xlabel=f"measured / limit; bars beyond {_WIDEST:g} are cut off, and say so",
     )
     parts = [value / limit for _, value, limit, _ in bars]
-    # By place, as the same may be measured in several races.
+    # Bars have numbers for places, as lines of several races may have the same text.
     drawn = axes.barh(
         range(len(bars)),
         [min(part, _WIDEST) for part in parts],
@@ -172,7 +172,7 @@ def draw(chart: dict[str, Any]) -> Figure:
     if all(axes.get_legend_handles_labels()[1] == labels for axes in figure.axes):
         figure.legend(handles, labels, loc="outside lower center", ncols=3)
     else:
-        # What panels show differs, and so do the names of their colours.
+        # Panels show different things, so each has a legend of its own.
         for axes in figure.axes:
             axes.legend(fontsize="small")
     return figure
@@ -184,7 +184,7 @@ def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
     lines = chart.get("lines", {})
     most = max(map(len, lines.values()), default=0)
     for name, points in lines.items():
-        # What was measured at fewer places than others is not known between them.
+        # A line of fewer points than others is dotted, as it is not known between them.
         axes.plot(*zip(*points), "-" if len(points) == most else ":", label=name, marker="o", markersize=4)
     if lines and not chart.get("log_x") and all(float(x).is_integer() for points in lines.values() for x, _ in points):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -223,7 +223,7 @@ def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
 def _number_decades(axis: Axis, low: float, high: float) -> None:
     """Puts numbers at 1, 2 and 5 of each power of ten on an axis that spans few of them.
 
-    At the powers alone there would be next to none, or, by default, numbers over one another.
+    With numbers at the powers alone there would be next to none; by default they would lie over one another.
     """
     if high < _FEW_DECADES * low:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))

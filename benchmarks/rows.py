@@ -18,7 +18,7 @@ from cetdsl.execution import match_rows
 from cetdsl.ir.rows import MatchSpec
 from cetdsl.kernels.rows.stream import match_stream
 
-#: Falls that turn into rises, each from the row before it; the next one may begin where a rise ends.
+#: V-shapes: falling prices, each below that of the row before, then rising ones. The next may begin where one ends.
 DEFINE = "DEFINE fall AS price < PREV(price), rise AS price > PREV(price)"
 V_SHAPES = f"""
     ORDER BY time
@@ -105,7 +105,7 @@ def over_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def sent(df: DataFrame) -> DataFrame:
-    """The same rows in the workers of their keys, which give nothing back."""
+    """Sends the rows to Python workers, by key; these return nothing."""
     rows = df.select("key", "time", "price")
     return rows.repartition("key").mapInArrow(lambda batches: (batch.slice(0, 0) for batch in batches), rows.schema)
 
@@ -215,7 +215,7 @@ class Loaded(NamedTuple):
             pass
 
 
-#: Of each clause how many rows it is for, the seconds that it may take, and those that other engines report.
+#: For each pattern the number of rows, the seconds that it may take, its clause, and what other engines report.
 CLAUSES = {
     "onset dip+ climb+": (
         2_000_000,

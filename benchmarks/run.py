@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Measures cetdsl against its floors: ``python benchmarks/run.py``; README.md says what is measured, and how."""
+"""Measures cetdsl against its floors: ``python benchmarks/run.py``; README.md says what is measured, and how.
+
+A floor does with Spark alone only what any answer needs, such as to read, shuffle and sort the events.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     output = options.output or (HERE if options.scale == 1 or options.report else None)
     if options.report:
-        import report  # nobody else: see draw()
+        import report  # in this process alone: see draw()
 
         results = json.loads((output / "results.json").read_text(encoding="utf-8"))
         report.write(results, output)
@@ -137,7 +140,7 @@ def folder(given: Path | None) -> Iterator[Path]:
 def keep_to(cores: int) -> None:
     """Keeps this process and its children to so many cores, where the system can.
 
-    A session of one task still computes with two: Spark reads and sorts while a Python worker counts.
+    Even a session of one task computes on two cores: Spark reads and sorts while a Python worker counts.
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
@@ -145,7 +148,7 @@ def keep_to(cores: int) -> None:
 
 @contextmanager
 def session(cores: int, master: str | None = None) -> Iterator[SparkSession]:
-    """One session for floors and candidates, as Spark sets it up, but for memory and noise.
+    """One session for floors and candidates, with Spark's own settings but for memory, folders and logs.
 
     ``master`` may be that of a cluster, or "connect" for a server of Spark Connect on this machine.
     """
@@ -166,7 +169,7 @@ def session(cores: int, master: str | None = None) -> Iterator[SparkSession]:
         settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
         builder = SparkSession.builder.appName("cetdsl-benchmarks")
         if master == "connect":
-            # Settings of the JVM reach the server that PySpark starts by its command line alone.
+            # PySpark starts the server, and only the command line can give it settings of the JVM.
             os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {settings['spark.driver.memory']} pyspark-shell"
             builder = builder.remote(f"local[{cores}]")
         else:

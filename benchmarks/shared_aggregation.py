@@ -8,9 +8,10 @@ of stocks. Contestants are kernels on one core, from sorted events in memory on;
 least of some runs that take turns. Latency is what it takes on average to answer a window when its last event has come.
 Memory is by how much the process has grown at its peak.
 
-Two contestants are written for this, and compiled like everything else. *scanned* is GRETA as published: of each query
-by itself, and each event looks at all earlier ones of its predecessor types. *two-step* builds every trend of every
-query and counts them. Their counts are compared with ours modulo 2^64, and the script stops where they differ.
+Two contestants are written for this, and compiled like everything else. *scanned* is GRETA as published: it evaluates
+each query by itself, and looks for each event at all earlier ones of its predecessor types. *two-step* builds every
+trend of every query and counts them. Their counts are compared with ours modulo 2^64, and the script stops where they
+differ.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def count_by_building(mask, instant, low, high, variable, initial, final, source
 
 
 def one_by_one(loaded: Loaded, count: Callable[..., Any]) -> Callable[[], list[Any]]:
-    """An action that counts the trends of each query by itself; predicates between events are not for it."""
+    """An action that counts the trends of each query by itself; queries must have no predicates between events."""
     events, tasks = loaded.chunk.events, []
     for one in loaded.sets["never"]:
         for number in one.members:
@@ -125,7 +126,7 @@ def one_by_one(loaded: Loaded, count: Callable[..., Any]) -> Callable[[], list[A
 
 
 def check(df: DataFrame, queries: dict[str, str], *counts: Callable[..., Any]) -> None:
-    """Stops where counts are not ours modulo 2^64."""
+    """Raises unless the counts are equal to ours modulo 2^64."""
     loaded = Loaded.of(df, queries, "string")
     ours: dict[int, list[int]] = {}
     for one in loaded.sets["dynamic"]:
@@ -173,7 +174,7 @@ def _status(name: str) -> int:
 
 
 def alone(loaded: Loaded) -> Callable[[], list[Any]]:
-    """An action that answers each query by itself, as it is planned where it is the only one."""
+    """An action that answers each query by itself, as it is planned if it is the only one."""
     chunk = loaded.chunk
     every = [
         (evaluator_of(spec, (why_not_in_panes(spec) or why_panes_do_not_pay(spec.query.windowing)) is None), asked)
@@ -192,7 +193,7 @@ def against_unshared(loaded: Loaded) -> dict[str, Callable[[], Any]]:
 
 
 def by_decisions(loaded: Loaded) -> dict[str, Callable[[], Any]]:
-    """Sharing as decided by each of the modes, and each query by itself."""
+    """All queries, shared as each of the modes decides, and each query by itself."""
     return {**{mode: lambda mode=mode: loaded.run(mode) for mode in MODES}, ALONE: alone(loaded)}
 
 
@@ -218,7 +219,7 @@ def panels(axis: str, x: str, lines: dict[str, dict[str, list[list[float]]]]) ->
 
 
 def scale_of(what: str, lines: dict[str, list[list[float]]]) -> str:
-    """How the lines of a panel are drawn: by powers of ten where they differ tenfold, but for memory."""
+    """The axis of a panel: logarithmic if values differ more than tenfold, but for memory."""
     values = [value for line in lines.values() for _, value in line]
     return "log_y" if what != "memory" and max(values) > 10 * min(values) else "from_zero"
 

@@ -3,9 +3,12 @@
     python benchmarks/shared_detection.py [folder of workloads] [--only plans|sizes|prefixes|flat|memory]
 
 The events have the shape of those of the PatternInsight paper (Wu et al., IEEE TMC): 449 places, each of which reports
-every five minutes. A report has a ``level``, by Zipf's law, and one of five restrictions. What the patterns look for is
-abnormal: reports of a level so high that a place has about one of them in the time that a pattern may last. Without a
-folder of workloads they are generated. Seconds are processor seconds of one core, from sorted events in memory on.
+every five minutes. A report has a ``level``, by Zipf's law, and one of five restrictions. The patterns look for
+abnormal reports, whose level is so high that a place has about one of them in the time that a pattern may last. Without
+a folder of workloads they are generated. Seconds are processor seconds of one core, from sorted events in memory on.
+
+The contestants are aggregation plans, all run by one kernel: those that cetdsl makes by CASEM and DCE (see
+:mod:`cetdsl.sharing.aggregation`), and those of SPASS and of a random walk (see :mod:`aggregation_plans`).
 """
 
 from __future__ import annotations
@@ -55,13 +58,13 @@ from cetdsl.sharing.aggregation.worth import Expected
 EVERY_MINUTES = 5
 MINUTE = 60_000_000
 RESTRICTIONS = 5
-#: Patterns of a workload of which time is told by their number.
+#: The numbers of patterns over which the time of a workload is shown.
 SIZES = (50, 100, 200, 500, 1_000)
-#: SPASS as published: all that is shared is built, and all events that fit are looked at.
+#: SPASS as published: the kernel builds all instances of shared sub-patterns, from all events that fit.
 BUILT = "SPASS, all built"
-#: Our plan where it is known how often events come.
+#: Our plan if it is known how often events come.
 OURS = "casem+dce, weighed"
-#: The types of patterns that begin alike, and how often an abnormal report of each comes while a pattern may last.
+#: Of patterns that begin alike: the number of types, and how many abnormal reports of each come while one may last.
 FEW_TYPES, BEGIN_ALIKE_OFTEN = 40, 4.0
 SCHEMA = Schema([Field("ts", "timestamp"), Field("type", "string"), Field("level", "int"), Field("restriction", "int")])
 Ints = npt.NDArray[np.int64]
@@ -101,9 +104,9 @@ def reports(names: Sequence[str], count: int, seed: int = 20_240_611) -> Reports
 
 
 def abnormal(queries: Mapping[str, Query], often: float) -> dict[str, Query]:
-    """The queries over abnormal reports only: of as many as come ``often`` on the average while a pattern may last.
+    """The queries over abnormal reports only: those of a level that a place reports ``often`` while a pattern may last.
 
-    What must be absent may be any report.
+    ``often`` is the number of such reports on the average. Negated events may be reports of any level.
     """
     minutes = [query.window.length.amount / MINUTE for query in queries.values() if query.window is not None]
     level = max(round(sum(minutes) / len(minutes) / EVERY_MINUTES / often), 1)
@@ -120,9 +123,9 @@ def abnormal(queries: Mapping[str, Query], often: float) -> dict[str, Query]:
 
 
 def prefixed(patterns: int, prefixes: int = 20, events: int = 4, seed: int = 3) -> dict[str, Query]:
-    """Sequences over few types that begin alike: some abnormal reports with no report of one place between them.
+    """Sequences over few types that begin alike: some abnormal reports with no report of a certain place between them.
 
-    Few are without such a report, and it takes a look at many pairs to find them: that is what is shared.
+    Between most reports there is one of that place, so many pairs must be looked at to find few: this work is shared.
     """
     chance = random.Random(seed)
     kinds = [f"T{number}" for number in range(FEW_TYPES)]
@@ -137,7 +140,7 @@ def prefixed(patterns: int, prefixes: int = 20, events: int = 4, seed: int = 3) 
 
 
 def statistics_of(stream: Reports, queries: Mapping[str, Query]) -> dict[str, dict[Any, float]]:
-    """The rates of types, and the share of their events that conditions let through, as a user would count them."""
+    """The rates of types, and the share of their events that meet the conditions, as a user would count them."""
     counts = np.bincount(stream.place, minlength=len(stream.names))
     level = next(
         part.right.value
@@ -178,7 +181,7 @@ class Work(NamedTuple):
 
 
 class Laid:
-    """Queries as a worker has them, along a plan."""
+    """Queries in the form in which a worker has them, along an aggregation plan; None shares nothing."""
 
     def __init__(self, queries: Mapping[str, Query], plan: PlanData | None) -> None:
         self.numbers = Numbers("type")
@@ -220,7 +223,7 @@ class Laid:
         return events, kinds, np.ascontiguousarray(words), slices, (np.array([first]), np.array([last]))
 
     def run(self, stream: Reports, *, frugal: bool = True) -> Work:
-        """Lists all matches; only their number is kept. A frugal kernel builds nothing that saves nothing."""
+        """Lists all matches, but keeps only their number. For ``frugal`` see :class:`Detector`."""
         detector = Detector(self.vertices, frugal=frugal)
         begin, matches = time.process_time(), 0
         for arrays in self.chunks(stream):
@@ -247,7 +250,7 @@ def holds(test: Expr, stream: Reports) -> npt.NDArray[np.bool_]:
 
 
 def take_turns(contestants: Mapping[str, Callable[[], Work]], runs: int) -> dict[str, list[Work]]:
-    """Each once to warm up, and then in turns; all must find as many matches."""
+    """Runs each contestant once to warm up, and then in turns; raises unless all find as many matches."""
     found: dict[str, list[Work]] = {name: [] for name in contestants}
     names = list(contestants)
     for turn in range(runs + 1):
@@ -316,7 +319,7 @@ def run_plans(
 
 
 def told_of(plan: PlanData | None) -> dict[str, Any]:
-    """How much a plan shares; entropy is known of those that were found by it."""
+    """How much a plan shares; also its entropy, if it was found by minimizing entropy."""
     if plan is None:
         return {}
     shared = sum(vertex.query is None for vertex in plan.vertices)
@@ -325,7 +328,7 @@ def told_of(plan: PlanData | None) -> dict[str, Any]:
 
 
 def run_prefixed(events: int, runs: int) -> dict[str, Any]:
-    """500 sequences over few types that begin alike, along our plan and along none."""
+    """500 sequences over few types that begin alike, along our plan and without one."""
     queries = abnormal(prefixed(500), BEGIN_ALIKE_OFTEN)
     stream, laid = reports([f"T{number}" for number in range(FEW_TYPES)], events), Laid(queries, None)
     plans = {"no sharing": None, "casem+dce": cet.aggregation_plan(queries)}
@@ -343,7 +346,7 @@ def summed_up(found: Mapping[str, Sequence[Work]], plans: Mapping[str, PlanData 
 
 
 def run_flat(events: int, runs: int) -> float:
-    """How much longer it takes along the plan that is found where no two patterns are alike, than along none."""
+    """How many times as long it takes with a plan as without one if patterns have nothing in common."""
     chance = random.Random(1)
     kinds = [f"T{number}" for number in range(TYPES)]
     chance.shuffle(kinds)
@@ -369,7 +372,7 @@ def run_ours(queries: Mapping[str, Query], events: int, often: float) -> Work:
 
 
 def tell(title: str, told: Mapping[str, Mapping[str, Any]], base: str = "SPASS") -> None:
-    """A table of the plans of a workload, beside one of them: SPASS is taken as published where that has run."""
+    """Prints a table of the plans of a workload, each in proportion to ``base``: SPASS is as published if that ran."""
     print(f"\n{title}\n\n| plan | s | to {base} | instances | to {base} | matches |\n|---|--:|--:|--:|--:|--:|")
     first = told[BUILT] if base == "SPASS" and BUILT in told else told[base]
     for name, one in told.items():

@@ -1,5 +1,7 @@
 """Races of workloads: many queries in one pass, shared or not, in kernels and on Spark.
 
+Queries share bursts, which are runs of events of one type, of the Kleene patterns that they have in common (Poppe et
+al., SIGMOD 2021).
 Times of kernels are those of one core, from sorted events in memory on.
 """
 
@@ -28,7 +30,7 @@ from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
 from cetdsl.planning.sharing import SHARING
 
 AFTER_TRAVEL = ("Dropoff", "Cancel", "Pay", "Tip")
-#: Who decides what is shared: a mode by itself, or at run time one of the published equations as it is.
+#: Arguments of a workload by what decides on sharing: a mode, or at run time one of the published equations as it is.
 EQUATIONS = (EQUATION_8, EQUATION_7)
 DECIDERS = {mode: {"sharing": mode} for mode in SHARING} | {name: {"cost_model": name} for name in EQUATIONS}
 
@@ -77,7 +79,7 @@ class Loaded(NamedTuple):
         return cls(sets, spec.queries, chunk)
 
     def run(self, who: str) -> Metrics:
-        """All counts, shared as one of the :data:`DECIDERS` has it; gives what was done."""
+        """Computes all counts, shared as one of the :data:`DECIDERS` decides; returns what was done."""
         done = Metrics()
         for one in self.sets[who]:
             one.metrics = None
@@ -94,7 +96,7 @@ def one_window(events: Events, rows: int, burst: int = 10) -> DataFrame:
 
 
 def fifty(events: Events, runs: int) -> Result:
-    """One window and fifty queries, in every number form."""
+    """One window and fifty queries, with exact and with rounded counts."""
     df = one_window(events, 20_000)
     numbers = ("string", "log2")
     given = {number: Loaded.of(df, texts(50), number) for number in numbers}
@@ -129,7 +131,7 @@ NUMBERS_OF_QUERIES = (5, 10, 25, 50, 75, 100)
 
 
 def queries(events: Events, runs: int) -> Result:
-    """More and more queries, shared and not."""
+    """More and more queries, shared by decision, always and never."""
     df = events.rides(100, 0.0)
     given = {number: Loaded.of(df, different_prefixes(number), "log2") for number in NUMBERS_OF_QUERIES}
     actions = {
@@ -235,16 +237,17 @@ def figure_1(number: int) -> dict[str, str]:
     return found
 
 
-#: Shares of the events of which queries think differently.
+#: Shares of the events whose speed is not 0: they meet the conditions of some queries, and not those of others.
 DIVERGING = (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 #: Queries, events in a burst, and in a phase (0: none).
 SHAPES = ((2, 100, 0), (10, 10, 0), (10, 100, 0), (10, 1000, 0), (40, 100, 0), (10, 100, 4000), (40, 100, 4000))
-#: Runs of each contestant: of the medians of 25 runs of some milliseconds, the worst of 63 is 1.06 to 1.14 by chance.
+#: Runs of each contestant. With 25 runs of some milliseconds, the worst of 63 ratios of medians is 1.06 to 1.14 by
+#: chance alone.
 TURNS = 100
 
 
 def diverging(number: int) -> dict[str, str]:
-    """So many queries, each with another constant between what is 0 and what is 100 at most."""
+    """So many queries, each with a constant of its own between 0 and 100, the least and the greatest speed."""
     return different_prefixes(number, lambda k: f"WHERE Travel.speed <= {100 * (k + 1) / (number + 1):.3f}")
 
 
@@ -333,7 +336,7 @@ def workload(events: Events, runs: int) -> Result:
         return once
 
     together = lambda: cet.patterns(df, fifty_queries, time="ts", type="kind").aggregate(number="log2")  # noqa: E731
-    # Reads the same kinds of events as the fifty, where q0 reads two of twenty.
+    # Reads the same kinds of events as the fifty queries, whereas q0 reads two of twenty.
     kinds = " OR ".join([*BEFORE_TRAVEL, *AFTER_TRAVEL, "Travel"])
     asked["wide"] = f"RETURN COUNT(*) AS n PATTERN ({kinds})+ GROUP BY district"
     actions = {"workload": lambda: discard(together()), "single": alone(["q0"]), "wide": alone(["wide"])}

@@ -19,12 +19,12 @@ from races import AFTER_A, Result, Verdict, agree, count, discard, result
 from cetdsl.execution.compat import ROCKSDB, STATE_STORE
 from cetdsl.frontend.watch import state_bytes
 
-#: Files of the races, how many of them a micro-batch reads, so that all cores do, and triggers of the steady stream.
+#: Files of the races, how many of them a micro-batch reads, so that all cores do, and the triggers of :func:`steady`.
 FILES, FILES_PER_TRIGGER, TRIGGERS = 32, 4, 200
 #: How many of them a micro-batch reads where more events wait: a stream that falls behind has larger ones.
 FILES_BEHIND = 16
-#: What moves the files of a checkpoint. By default Hadoop does, which on a disk of the machine itself starts a process
-#: of the system for each file, more than a hundred at each trigger.
+#: The setting that names what moves the files of a checkpoint. By default Hadoop does, which on a local disk starts a
+#: process for each file, more than a hundred at each trigger.
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 MOVED_BY_JAVA = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 #: Tasks of each operator that keeps state: Spark's usual 200 would spend most of the time on writing 200 small states.
@@ -60,10 +60,10 @@ def live(spark: SparkSession, path: Path, schema: Any, files: int = 1) -> DataFr
 
 
 def drain(events: DataFrame, ask: Callable[[DataFrame], DataFrame], into: str | None = None) -> Progress:
-    """Asks a stream, and runs it over all of its files; gives what Spark tells of each micro-batch."""
+    """Asks a stream, and runs it over all of its files; returns Spark's progress report of each micro-batch."""
     spark = events.sparkSession
     before = spark.conf.get("spark.sql.shuffle.partitions")
-    # Before the stream is asked, as there are as many shares of its keys.
+    # Set before the stream is asked, whose plan divides the keys into as many shares.
     spark.conf.set("spark.sql.shuffle.partitions", str(TASKS))
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     try:
@@ -168,8 +168,8 @@ def streaming(events: Events, runs: int) -> Result:
 def kept(stored: DataFrame, progress: Progress) -> dict[str, Result]:
     """The megabytes that state holds after each micro-batch but the last ones, and those of the events that are live.
 
-    The events, which ``progress`` tells to have been read in order of time, are in overlapping windows. One is live
-    until the watermark of the micro-batch has passed the end of the last window that holds it.
+    The events are in overlapping windows, and were read in order of time; ``progress`` says how many by each
+    micro-batch. An event is live until the watermark of a micro-batch passes the end of the last window that holds it.
     """
     slide, length = 90, 900
     begin = (F.floor(F.unix_timestamp("time") / slide) * slide + length).alias("closes")
@@ -186,7 +186,7 @@ def kept(stored: DataFrame, progress: Progress) -> dict[str, Result]:
 
 
 def steady(events: Events) -> tuple[Result, str]:
-    """The seconds of triggers at the beginning and at the end of a stream that stays as it is, and what state holds."""
+    """The seconds of triggers at the beginning and at the end of a stream of steady rate, and a note on its state."""
     df = events.kept_live("live-steady", 40_000, 100)
     path = in_order(events, "live-steady-in-order", df, TRIGGERS)
     query = AFTER_A.within("15 minutes", slide="15 minutes")
@@ -205,7 +205,7 @@ def steady(events: Events) -> tuple[Result, str]:
 
 
 def _timed(took: list[float]) -> Result:
-    """Seconds as those of a contestant."""
+    """Seconds in the form of a contestant's results."""
     return {"seconds": took, "median": median(took), "processor_median": 0.0}
 
 

@@ -24,8 +24,9 @@ Doubles = npt.NDArray[np.float64]
 NEGATED, NEGATED_SHARE = "Z", 0.02
 #: The numbers of events in a pattern, in the pattern sets of the paper.
 SIZES = (3, 4, 5, 6, 7, 8)
-#: Ticks of a window, with one event a tick, over the skewed stream: times the square of a pattern's size, as each
-#: further condition lets less through. Over the even one, and where a variable repeats, times the size.
+#: What makes the ticks of a window (there is one event a tick): over the skewed stream the first times the square of a
+#: pattern's size, as each further condition lets less through; over the even stream the second times the size; and
+#: where a variable repeats the third times the size.
 SKEWED_TICKS, EVEN_TICKS, KLEENE_TICKS = 10, 20, 12
 
 
@@ -35,10 +36,10 @@ def names_of(size: int) -> list[str]:
 
 
 def skewed(count: int, size: int) -> pa.Table:
-    """Shares fall with the square of a type's rank; four times, and at once, types change ranks and attributes.
+    """A stream in which shares fall with the square of a type's rank; four times, types change ranks and attributes.
 
-    At each change the rarest type becomes the most frequent one, and the ranks of the others are drawn anew. ``x`` and
-    ``y`` are uniform within 1, from a number below 1/2 on that is each type's own.
+    At each change the rarest type suddenly becomes the most frequent one, and the ranks of the others are drawn anew.
+    ``x`` and ``y`` are uniform in an interval of length 1 whose start, below 1/2, each type draws anew at each change.
     """
     random = np.random.default_rng(20_180_711 + size)
     share, shift = np.empty((count, size)), np.empty((count, size))
@@ -53,9 +54,9 @@ def skewed(count: int, size: int) -> pa.Table:
 
 
 def even(count: int, size: int) -> pa.Table:
-    """Types are about as frequent as each other; 256 times their shares and attributes change a little.
+    """A stream in which types are about equally frequent; 256 times their shares and attributes change a little.
 
-    Logarithms of shares and shifts of attributes follow random walks that are drawn back to their middle.
+    Logarithms of shares, and shifts of attributes, follow random walks that revert to their mean.
     """
     random = np.random.default_rng(20_180_712 + size)
     steps = 0.1 * (random.random((256, 2 * size)) - 0.5)
@@ -65,7 +66,7 @@ def even(count: int, size: int) -> pa.Table:
 
 
 def steady(count: int, weights: Sequence[float]) -> pa.Table:
-    """The shares of types are as their weights, and stay so; ``x`` and ``y`` are uniform from 0 to 1.
+    """A stream in which the shares of types are always as their weights; ``x`` and ``y`` are uniform from 0 to 1.
 
     ``key`` is a whole number from 0 to 99, in all streams.
     """
@@ -75,7 +76,7 @@ def steady(count: int, weights: Sequence[float]) -> pa.Table:
 
 
 def _stream(share: Doubles, shift: Doubles, random: np.random.Generator) -> pa.Table:
-    """One event a tick, of types with these shares; types and shifts by event."""
+    """Draws one event a tick; shares of types, and shifts of attributes, have a row for each event."""
     count, size = share.shape
     part = np.cumsum(share, axis=1) * ((1 - NEGATED_SHARE) / share.sum(axis=1))[:, None]
     kind = (random.random(count)[:, None] >= part).sum(axis=1)
@@ -129,7 +130,7 @@ def _text(pattern: str, conditions: Sequence[str], within: int) -> str:
     return f"PATTERN {pattern}{where} WITHIN {within}"
 
 
-#: The five sets of patterns: the text of the pattern over some types, in which some columns rise, in a window.
+#: The five sets of patterns: what makes a text, given the types of events, the columns that rise, and the window.
 PATTERNS: dict[str, Callable[[Sequence[str], Sequence[str], int], str]] = {
     "sequence": sequence,
     "negation": partial(sequence, negated=True),
@@ -146,8 +147,8 @@ def read_bars(path: Path) -> pa.Table:
     """Reads minute bars, in order of time.
 
     The first columns of the file, which has a line of headings, are ticker, minute (YYYYMMDDhhmm), and opening price.
-    ``time`` is in minutes, ``open`` the price, and ``diff`` by how much it is above that of the bar before of the same
-    ticker (0 for the first).
+    ``time`` is in minutes, ``open`` the price, and ``diff`` how much it is above that of the ticker's previous bar (0
+    for the first).
     """
     with path.open(newline="", encoding="utf-8") as file:
         rows = [(row[1], row[0], float(row[2])) for row in list(csv.reader(file))[1:]]
@@ -182,7 +183,7 @@ def renamed(bars: pa.Table, ticker: str, name: str) -> pa.Table:
 
 
 def repeated(bars: pa.Table, tickers: Sequence[str], count: int, apart: int) -> pa.Table:
-    """So many bars of some tickers: theirs over and over again, each time later, with so many minutes between."""
+    """``count`` bars of some tickers: theirs are repeated, each time later, with ``apart`` minutes between."""
     own = bars.filter(pa.array([ticker in tickers for ticker in bars.column("type").to_pylist()]))
     times = -(-count // len(own))
     span = int(own.column("time")[-1].as_py()) - int(own.column("time")[0].as_py()) + apart

@@ -1,4 +1,4 @@
-"""A race of counts whose predicates relate events that are no neighbours, in kernels: no trend is listed.
+"""A race of kernels that count trends under predicates between non-consecutive events, and list none of the trends.
 
 Times are those of one core, from sorted events in memory on.
 """
@@ -25,7 +25,7 @@ SIZES = (62_500, 250_000, 1_000_000)
 QUERIES = {
     "SEQ(A a, B b, C c) WHERE a.x < c.x": "ABC",
     "SEQ(A a, B+ b) WHERE a.rate * 2 < b.rate": "AB",
-    # All of one variable with all of another one: by the largest ``a`` of each trend.
+    # Relates all events of a variable to all of another one; the largest ``a`` of each trend decides.
     "SEQ(A+ a, B+ b) WHERE a.rate < b.rate": "AB",
     "AND(A a, B b, C c, D d) WHERE a.account = b.account AND b.y < c.y": "ABCD",
 }
@@ -63,7 +63,7 @@ def unlisted(events: Events, runs: int) -> Result:
     verdicts = []
     for text in QUERIES:
         first, *_, last = (f"{text}, {size:,} events" for size in SIZES)
-        # n log n, and a fifth more.
+        # The second limit is the growth of n log n, and a fifth more.
         verdicts += [
             Verdict(last, last, "", 5),
             Verdict(f"{text}, against {SIZES[0]:,} events", last, first, 24),

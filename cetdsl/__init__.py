@@ -109,11 +109,11 @@ __all__ = [
     "window_counts",
 ]
 
-# The package of this name is loaded now, as it would else take the function's place whenever it is first imported.
+# cetdsl.pattern is also a package: it is imported now, as a later first import would replace the function of its name.
 import_module("cetdsl.pattern")
 del globals()["pattern"]
 
-#: The modules of the front end that define what is offered.
+#: The modules of the front end that define the public names.
 _HOMES = (
     "patterns",
     "terms",
@@ -129,7 +129,7 @@ _HOMES = (
     "window_counts",
 )
 
-#: The modules that are offered as they are, and loaded when they are first asked for.
+#: The modules that are public themselves; each is loaded when it is first asked for.
 _MODULES = ("datasets", "errors")
 
 if not TYPE_CHECKING:  # or type checkers would take any name for one of the package

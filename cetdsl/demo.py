@@ -28,7 +28,7 @@ WHERE [tailnum] AND f.tailnum IS NOT NULL AND f.dep_delay < NEXT(f).dep_delay
 GROUP BY carrier
 WITHIN 1 day SLIDE 1 day"""
 
-#: The longest of these trends, to be listed themselves.
+#: The query for the longest of these trends, which are not only counted but listed.
 LONGEST = GROWING_DELAYS.replace("{3,}", "{4,}")
 
 _ROWS = 10
@@ -53,7 +53,7 @@ def run_demo(start: Callable[[], AbstractContextManager[SparkSession]], output: 
 
 
 def _tour(spark: SparkSession, progress: _Progress) -> dict[str, str]:
-    """Print the answers; the text of a file for each."""
+    """Print the answers, and return them as texts of files, by name."""
     progress.step("loading flights")
     events = flights(spark).cache()
     progress.done(f"{events.count():,} flights that left New York City in 2013")
@@ -87,7 +87,7 @@ def _ranked(counts: DataFrame) -> list[Row]:
 
 
 def _longest(bound: cet.PatternFrame) -> list[Row]:
-    """The trends by how many flights they have, then by how much the delay grew."""
+    """The trends, sorted by how many flights they have, then by how much the delay grew, the largest first."""
     columns = ["scheduled", "tailnum", "origin", "dest", "dep_delay"]
 
     def rank(row: Row) -> tuple[object, ...]:
@@ -125,11 +125,11 @@ def _indented(text: str) -> str:
 
 
 class _Progress:
-    """A line on stderr for each step: on a terminal its seconds run, then what came of it stays."""
+    """Writes a line to stderr for each step: on a terminal the seconds as they pass, and in the end its result."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
-        # A descriptor of its own, because Spark's start has the usual one for a while.
+        # A descriptor of its own, because the usual one is redirected while Spark starts.
         self._screen = os.fdopen(os.dup(sys.stderr.fileno()), "w") if self._live else sys.stderr
         self._what = ""
         self._since = time.perf_counter()
@@ -149,12 +149,12 @@ class _Progress:
             self._screen.close()
 
     def step(self, what: str) -> None:
-        """Say what begins."""
+        """Begin a step."""
         self._since = time.perf_counter()
         self._what = what
 
     def done(self, result: str) -> None:
-        """Say what came of it."""
+        """End the step with its result."""
         what, self._what = self._what, ""
         self._say(f"{what}: {result}\n")
 

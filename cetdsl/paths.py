@@ -1,4 +1,4 @@
-"""Paths of files: how Spark reads one as it is written, and whether two of them hold the same files."""
+"""Paths of files: how Spark is made to read one literally, and whether two of them share files."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePath, PurePosixPath
 
-#: What a path of another machine begins with. One letter would be a drive.
+#: The scheme of a URI, as in ``s3a:`` or ``file:``. A single letter would be a drive.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-#: What Hadoop takes for a part of a pattern.
+#: The characters that are special in Hadoop's patterns of files.
 _OF_PATTERNS = re.compile(r"([\\*?\[\]{}])")
 _INNERMOST_BRACES = re.compile(r"(?<!\\)\{((?:\\.|[^{}\\])*)\}")
 
 
 def literal(path: str) -> str:
-    r"""Returns a path as a pattern of Hadoop that matches nothing else.
+    r"""Returns a pattern of Hadoop that matches exactly a path.
 
     Examples
     --------
     >>> print(literal("events[1].csv"))
     events\[1\].csv
     """
-    # Where \ is between folders, Hadoop takes it for / and has nothing that escapes.
+    # On Windows, where \ stands between folders, Hadoop takes it for / and has no way to escape.
     return path if os.name == "nt" else _OF_PATTERNS.sub(r"\\\1", path)
 
 
@@ -33,7 +33,7 @@ def as_written(path: str) -> str:
 
 
 def in_full(path: str) -> str:
-    """Returns a path of this machine from its root if a colon is in it, before which Hadoop would look for a scheme.
+    """Returns a local path as an absolute one if it has a colon, before which Hadoop would else expect a scheme.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def in_full(path: str) -> str:
 
 
 def place_of(path: str) -> PurePath:
-    """Returns where a path leads: a ``Path`` if on this machine, without links, and else its words.
+    """Returns where a path leads: on this machine a ``Path`` with links resolved, else the path as it is written.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def place_of(path: str) -> PurePath:
 
 
 def _local(path: str) -> str | None:
-    """Returns a path of this machine without its scheme; None if it is of another one."""
+    """Returns a path on this machine without its scheme; None if the path leads elsewhere."""
     scheme = _SCHEME.match(path)
     if scheme is None or os.path.exists(path):
         return path
@@ -77,7 +77,7 @@ def lies_in(path: str, folder: str) -> bool:
 
 
 def share_files(path: str, pattern: str) -> bool:
-    """Whether a path is, is inside of, or holds any of what Spark reads for a pattern of files."""
+    """Whether a path is, lies in, or contains any file or folder that Spark reads for a pattern of files."""
     place = place_of(path)
     return any(_is_inside(place, read) or _is_inside(read, place) for read in _places_of(pattern))
 
@@ -93,7 +93,7 @@ def _places_of(pattern: str) -> Iterator[PurePath]:
 
 
 def _without_braces(pattern: str) -> Iterator[str]:
-    """The patterns that one of Hadoop stands for, as in ``{a,b}.csv``."""
+    """The patterns without braces that one of Hadoop stands for: ``a.csv`` and ``b.csv`` for ``{a,b}.csv``."""
     braces = _INNERMOST_BRACES.search(pattern)
     if braces is None:
         yield pattern
@@ -103,7 +103,7 @@ def _without_braces(pattern: str) -> Iterator[str]:
 
 
 def _of_python(pattern: str) -> str:
-    """Returns a pattern of Hadoop without braces in Python's words, which have no escapes and another negation."""
+    """Returns a pattern of Hadoop without braces as one of Python's ``glob``, where escapes and negation differ."""
     if os.name == "nt":
         return pattern
     return re.sub(r"\\(.)|\[\^", lambda found: glob.escape(found[1]) if found[1] else "[!", pattern)
@@ -119,7 +119,7 @@ def _is_inside(place: PurePath, folder: PurePath) -> bool:
 
 
 def _are_same(one: PurePath, other: PurePath) -> bool:
-    """Whether two places are one, which some file systems also find of names that differ in case."""
+    """Whether two places are the same; in some file systems they are even if their names differ in case."""
     if one == other:
         return True
     if not (isinstance(one, Path) and isinstance(other, Path)):

@@ -20,7 +20,7 @@ CONFIGURATION = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Hadoop's usual one looks for the checksum of a file by a path that it cannot make where a colon is in the name.
+    # Hadoop's usual file system also looks for a checksum file, and cannot make its path if the name has a colon.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 
@@ -87,7 +87,9 @@ def _stderr_into(path: Path) -> Iterator[None]:
 
 
 def readable(error: BaseException) -> str:
-    r"""Returns the message for a user of an error that ended a query: cetdsl's own, wherever raised, or Spark's.
+    r"""Returns what to tell a user of an error that ended a query: the message of cetdsl's own error, or Spark's.
+
+    An error of cetdsl may have been raised in a worker; Spark then quotes it.
 
     Examples
     --------
@@ -111,12 +113,12 @@ def first_line(error: BaseException) -> str:
     >>> first_line(RuntimeError(text + "\n=== Streaming Query ===\nIdentifier: [id = 1]"))
     'no inode'
     """
-    # Behind what ended a stream Spark writes its plan.
+    # After the error that ended a stream, Spark writes the stream's plan.
     text = str(error).partition("\n=== Streaming Query ===")[0]
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     traceback = text.partition("Traceback (most recent call last)")[2].splitlines()
     candidates = [
-        # The end of a worker's traceback; what Java says is the cause; what it says first.
+        # In this order: the end of a worker's traceback; the last cause that Java names; the error that it names first.
         *[line for line in traceback if re.match(r"(?!py4j\.)[A-Za-z][\w.]*: ", line)][-1:],
         *[line for line in lines if line.startswith("Caused by: ")][-1:],
         *[line for line in lines if re.match(r": [\w.$]+(Exception|Error): ", line)],

@@ -1,7 +1,7 @@
-"""Of the processes that come to a kernel which nobody has compiled yet, one compiles it and the others wait for it.
+"""Has one process alone compile a kernel that several processes need: the others wait, and then load it from disk.
 
-The processes of pytest and the workers of their Spark sessions run the same few kernels at much the same time. On a
-machine with as many cores as it has processes they may all compile; here the others' time is better spent otherwise.
+The processes of pytest and the workers of their Spark sessions run the same few kernels at much the same time. If each
+of them had a core to itself, all might as well compile. Where cores are fewer, they have better things to do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FOLDER = place() or Path(tempfile.gettempdir())
 
 
 def compile_once() -> None:
-    """Has Numba look for the machine code of a kernel, compile it and write it down while others wait."""
+    """Has Numba hold a lock while it looks for the machine code of a kernel on disk, compiles it and writes it down."""
     if fcntl is None:
         return
     plain, file = Dispatcher.compile, os.open(_FOLDER / "tests-compile.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -38,7 +38,7 @@ def compile_once() -> None:
         if cached is None:
             return plain(dispatcher, signature)
         name = f"{cached} {dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
-        # A thread that waited for the lock of the compiler only when it has that of the kernel could wait for ever.
+        # The compiler's lock comes first: a thread that waited for it while it holds a kernel's could wait for ever.
         with global_compiler_lock, _alone(file, zlib.crc32(name.encode())):
             return plain(dispatcher, signature)
 
@@ -47,10 +47,11 @@ def compile_once() -> None:
 
 @contextmanager
 def _alone(file: int, number: int) -> Iterator[None]:
-    """While this process, and none of the others, has the byte of that number in a file: it need not exist.
+    """Locks one byte of a file against other processes while the block runs; the byte need not exist.
 
-    Locks end with their process. A kernel's callees are locked while it is; as no kernel calls itself by any chain, no
-    circle of processes waits but where two numbers are the same by chance, and then the system refuses one lock.
+    A lock ends with its process. A process that holds the lock of a kernel takes those of the kernels that it calls. As
+    calls form no cycle, processes do not wait for each other in a cycle, unless two kernels have the same number by
+    chance; then the system refuses a lock.
     """
     with suppress(OSError):
         fcntl.lockf(file, fcntl.LOCK_EX, 1, number)

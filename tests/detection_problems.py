@@ -15,7 +15,7 @@ NAMES = "abcdefgh"
 
 
 def order_of(nodes: Any) -> tuple[set[tuple[int, int]], list[int]]:
-    """What a nested pattern, such as ("seq", 0, ("and", 1, 2)), says of the order in time, and its variables."""
+    """The pairs of variables that a nested pattern, as ("seq", 0, ("and", 1, 2)), orders in time, and all of them."""
     if isinstance(nodes, int):
         return set(), [nodes]
     kind, *parts = nodes
@@ -62,14 +62,15 @@ def problems(draw: Any, most: int = 5, least: int = 1, kleene: bool = True) -> P
     )
 
 
-#: Few values, so that many statistics tie; nothing at all, and more than any number of sets of it can be written down.
+#: Few values, so that many statistics tie. Zero is among them, and a rate of which the number of sets of events is more
+#: than a double can hold.
 RATES = st.sampled_from([0.0, 0.1, 1.0, 2.0, 2.5, 10.0, 100.0, 3000.0])
 SHARES = st.sampled_from([0.0, 1e-6, 0.1, 0.25, 0.5, 1.0])
 
 
 @st.composite
 def statistics_of(draw: Any, problem: Problem) -> Statistics:
-    """Statistics of any kind: some of them are not known."""
+    """Statistics of a problem, of which some are missing."""
     names = problem.names
     pairs = [(names[i], names[j]) for i, j in sorted(problem.predicates | problem.adjacent)]
     return Statistics(

@@ -1,4 +1,4 @@
-"""Streams and queries out of thin air: small, valid, and full of ties, NULLs, NaN and odd patterns.
+"""Random streams and queries: small, valid, and full of ties, NULLs, NaN and odd patterns.
 
 One set of builders serves two masters: hypothesis (``streams()``, ``queries()``, ``cases()``), which shrinks what it
 finds, and plain seeds (``random_case(seed)``), which are many times faster.
@@ -22,7 +22,7 @@ from cetdsl.pattern.spans import Span
 
 #: The columns of every generated row, as Spark's DDL. ``id`` is the index of the row.
 SCHEMA = "id bigint, t bigint, s int, type string, x int, y double, k string, g int, name string"
-#: Of several streams as one.
+#: The columns of several streams as one; see :func:`stack`.
 STACKED = SCHEMA + ", case int"
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ def stack(streams: Sequence[Sequence[Mapping[str, Any]]], column: str = "case") 
 
 
 def stacked(first: int, count: int, max_events: int = 7) -> list[Row]:
-    """So many random streams, whose seeds follow each other, as one."""
+    """``count`` random streams as one; their seeds count up from ``first``."""
     return stack([random_stream(first + number, max_events) for number in range(count)])
 
 

@@ -14,11 +14,11 @@ import cetdsl as cet
 
 SCHEMA = "id int, t timestamp, key int, type string"
 TEXT = "PATTERN SEQ(A, B, NOT C) WHERE [key] WITHIN 60 seconds SLIDE 30 seconds"
-#: The setting that names what keeps state, and the class names of what Spark has for it.
+#: The setting that names the class of Spark's state store, and the two classes that there are.
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _STATE = "org.apache.spark.sql.execution.streaming.state"
 STORES = {"default": f"{_STATE}.HDFSBackedStateStoreProvider", "RocksDB": f"{_STATE}.RocksDBStateStoreProvider"}
-#: How events are kept there.
+#: What each store keeps, as ``cetdsl.state`` names it: each open window with its events, or each event once.
 KEPT = {"default": "windows", "RocksDB": "events"}
 
 
@@ -34,9 +34,9 @@ def read(spark: Any, folder: str) -> Any:
 
 
 def run(spark: Any, folder: str, answered: Callable[[str], Any]) -> None:
-    """Writes an answer as files from where the last run stopped until all is read.
+    """Answers a stream into files, from where the last run stopped until all events are read.
 
-    This is done by each store, and by another way of keeping events each, at the same time.
+    Two streams run at the same time, one with each state store and its way of keeping events.
     """
     running = []
     for store, provider in STORES.items():

@@ -1,7 +1,8 @@
-"""Matches that are taken one at a time, slow and obvious: the reference's trends, chosen by the pattern's own tree.
+"""A slow and obvious reference for matches that are found one after another: it chooses among the reference's trends.
 
-A match is a trend of the query's policy. Of those that begin at an event the preferred one is found by writing down the
-words of the pattern in order of preferment: earlier alternatives first, as many repetitions as there can be.
+A match is a trend under the query's matching policy. Of the trends that begin at an event, the match is the one that is
+preferred. To find it, the words of the pattern (sequences of variables) are written down in order of preferment by
+walking the pattern's tree: earlier alternatives first, as many repetitions as there can be.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Alive = Callable[[Word], bool]
 def matches(query: Query, rows: Sequence[Any], tie_break: Sequence[str]) -> dict[reference.Key, list[reference.Trend]]:
     """The matches of each group, window and partition, in the order in which they are found.
 
-    The tie break must order all events, so that a word tells the events that it binds.
+    The tie break must order all events, so that the first event of a trend and its word determine the others.
     """
     stream = reference.Stream(rows, "t", tuple(tie_break), "type")
     trends = reference.trends(query, rows, tie_break=tie_break)
@@ -73,7 +74,7 @@ def _chosen(query: Query, trends: set[reference.Trend]) -> reference.Trend | Non
 
 
 def words(pattern: Pattern, before: Word, alive: Alive) -> Iterator[Word]:
-    """The words behind a word that a pattern adds to it, the preferred first."""
+    """The words that begin with ``before`` and go on with a word of the pattern, the preferred first."""
     if isinstance(pattern, Event):
         word = (*before, pattern.variable)
         if alive(word):
@@ -100,7 +101,7 @@ def _in_turn(parts: Sequence[Pattern], before: Word, alive: Alive) -> Iterator[W
 
 
 def _again(pattern: Repeat, done: int, before: Word, alive: Alive) -> Iterator[Word]:
-    """A repetition of nothing counts as long as more are needed; otherwise it ends the repetitions, as in Perl."""
+    """An iteration that binds nothing counts while more are required; otherwise it ends the repetition, as in Perl."""
     if pattern.at_most is None or done < pattern.at_most:
         for word in words(pattern.part, before, alive):
             if word == before and done >= pattern.at_least:

@@ -16,7 +16,7 @@ from cetdsl.pattern.query import Query
 
 
 def mutated(query: Query, seed: int) -> Query:
-    """The query with some of everything that rules look for."""
+    """The query with some of the things that rewrite rules look for, chosen by a seed."""
     choose = random.Random(seed)
     changes = (
         _with_dead_events,
@@ -58,7 +58,7 @@ def _with_dead_events(query: Query, choose: random.Random) -> Query:
 
 
 def _with_two_bounds(query: Query, choose: random.Random) -> Query:
-    """Two bounds on the time between neighbours, of which one is tighter, or less than at most."""
+    """Adds two bounds on the time between consecutive events: one may be tighter, or strict where the other is not."""
     pairs = sorted(follow_pairs(query.pattern))
     if not pairs:
         return query

@@ -172,7 +172,7 @@ _PATTERNS = _patterns()
 
 
 def _of_one_event(term: Expr) -> Expr:
-    """The term with columns of the event itself in place of what is about several."""
+    """The term over one event: its own columns replace the attributes, aggregates and LENGTH of a trend."""
 
     def change(node: Expr) -> Expr:
         if isinstance(node, Attribute):

@@ -1,7 +1,7 @@
 """Spark's daemon, from which it forks Python workers, with the kernels loaded already.
 
-A job that fails, or that is stopped early, as by ``first()``, takes its worker with it, and the next one would load
-Numba and the kernels anew: most of the time that a small test takes.
+When a job fails or is stopped early, as by ``first()``, its worker ends too. The next worker would load Numba and the
+kernels anew, which takes most of the time of a small test.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ for module in pkgutil.walk_packages(cetdsl.kernels.__path__, "cetdsl.kernels."):
 compile_once()
 numba.njit(lambda number: number)(1)  # to make the compiler ready takes longer than to load a kernel
 
-# Each worker has Python forget what it knows of its path, and of an archive there it would at once read the list anew.
-# Those that Spark puts there, a jar among them, hold no module but what is loaded by now.
+# Each worker clears Python's import caches, and Python would then read the list of each archive on its path anew. The
+# archives that Spark puts there, a jar among them, hold only modules that are loaded by now.
 sys.path[:] = [entry for entry in sys.path if os.path.isdir(entry)]
 for entry in [entry for entry, finder in sys.path_importer_cache.items() if isinstance(finder, zipimporter)]:
     del sys.path_importer_cache[entry]
 
-# After each task a worker looks through all its objects for garbage; what is here by now is none.
+# After each task a worker looks through all its objects for garbage; those that exist by now are none.
 gc.freeze()
 
 if __name__ == "__main__":

@@ -77,7 +77,10 @@ def trends(
 def complete_trends(
     query: Query, rows: Sequence[Row], completeness: str = "maximal", **binding: Any
 ) -> dict[Key, set[Trend]]:
-    """The trends that no other trend of their group and window contains ("maximal"), or contains as a run ("ends")."""
+    """The trends that no other one of their group and window contains ("maximal") or contains as a run ("ends").
+
+    A trend contains another one as a run if it binds the other's events consecutively.
+    """
     contains = {"maximal": _is_subsequence, "ends": _is_run}[completeness]
     if isinstance(query.pattern, And):
         raise ValueError("complete trends of an AND at the top are not defined")
@@ -110,7 +113,7 @@ def aggregate_found(
 
 
 def by_first_event(query: Query, rows: Sequence[Row], answer: Mapping[Key, Iterable[Any]]) -> dict[Key, set[Any]]:
-    """The trends of a span, by the stretch of time, as long as the span, in which their first event lies."""
+    """The trends of a query with WITHIN and no SLIDE, by stretches of time of that length in which they begin."""
     length = max(_span(query) or 0, 1)
     apart: dict[Key, set[Any]] = {}
     for (group, _, partition), found in answer.items():
@@ -148,7 +151,7 @@ def _relating(query: Query) -> list[ex.Expr]:
 
 
 def _require_own_variables(query: Query) -> None:
-    """Only sides with variables of their own can be more than two, and related by predicates."""
+    """Raises unless each side has variables of its own and predicates between sides compare plain attributes."""
     names = [{event.variable for event in positive_events(side)} for side in _sides(query.pattern)]
     if len(set().union(*names)) < sum(map(len, names)):
         raise ValueError("AND at the top has exactly two sides, or no variable stands on several of them")
@@ -158,7 +161,7 @@ def _require_own_variables(query: Query) -> None:
 
 
 def _span(query: Query) -> int | None:
-    """How long an answer may last at most, all sides of an AND together."""
+    """The longest time that an answer may take, all sides of an AND together; None without WITHIN, or with SLIDE."""
     return None if query.window is None or query.window.slide is not None else _amount(query.window.length)
 
 
@@ -214,7 +217,7 @@ def _cells(query: Query, stream: Stream, on_null_time: str) -> dict[Key, list[in
 
 
 def _windows(query: Query, time: Any) -> list[tuple[Any, Any] | None]:
-    """All windows [k*slide, k*slide + length) that hold a time; one that is everything when there is no slide."""
+    """All windows [k*slide, k*slide + length) that hold a time; without SLIDE only None, which stands for all time."""
     if query.window is None or query.window.slide is None:
         return [None]
     length, slide = _amount(query.window.length), _amount(query.window.slide)
@@ -273,7 +276,7 @@ def steps(todo: Todo) -> frozenset[tuple[Markers, Event, Todo]]:
         found = {(crossed, event, left + again + rest) for crossed, event, left in steps((head.part,))}
         if head.at_least == 0:
             return frozenset(found) | steps(rest)
-        # ... or, because it is demanded, one that binds nothing. One that is not demanded could only forbid more.
+        # ... or, because it is required, one that binds nothing. Where none is required, it could only add NOTs.
         found |= {
             (nothing | crossed, event, left)
             for nothing in finishes((head.part,))
@@ -387,7 +390,7 @@ def _matches(
         return [b[0] for b in bindable if _relates(b, prefix, adjacent, pairwise, stream)]
 
     def may_follow(prefix: Trend, i: int) -> bool:
-        """By the strict policy, whether both events are alone in their instants, whose rows are in no order."""
+        """Under the strict policy, whether both events are alone in their instants: simultaneous rows have no order."""
         neighbours = [prefix[-1][0], i] if prefix and matching == "strict" else []
         return all(j == n or stream.precedes(j, n) or stream.precedes(n, j) for n in neighbours for j in members)
 

@@ -1,8 +1,7 @@
-"""Row pattern recognition as ISO/IEC 19075-5 defines it, slow and obvious: it judges the kernels.
+"""A slow and obvious reference for row pattern recognition, as ISO/IEC 19075-5 defines it: it judges the kernels.
 
-All ways to read a pattern are tried in order of preferment, row by row, by generators over the pattern's own nodes. The
-conditions are given as sets of the variables that each row satisfies, or as a function that may look at the rows that
-are bound so far.
+Generators over the pattern's nodes try all ways to match the pattern, row by row, in the standard's order of
+preferment. A function says whether a row may be bound to a variable; it may look at the rows that are bound so far.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from cetdsl.rows.nodes import (
 
 #: The bindings of consecutive rows: variable, and whether it is excluded from what is shown.
 Bound = tuple[tuple[str, bool], ...]
-#: Whether a row, given with the first one of the match and the bindings before it, may be bound to a variable.
+#: Whether a variable may be bound to a row, given the first row of the match and the bindings before the row.
 Holds = Callable[[str, int, int, Bound], bool]
 
 
@@ -54,7 +53,7 @@ class Unmatched:
 def ways(
     node: RowPattern, rows: int, start: int, bound: Bound, holds: Holds, excluded: bool = False
 ) -> Iterator[Bound]:
-    """The bindings, in order of preferment, that a part of a pattern adds to those before it."""
+    """The bindings that begin with ``bound`` and go on with those of a part of a pattern, in order of preferment."""
     here = start + len(bound)
     if isinstance(node, Variable):
         if here < rows and holds(node.name, here, start, bound):
@@ -84,7 +83,7 @@ def ways(
 def _repeat(
     node: Repetition, done: int, empty: bool, rows: int, start: int, bound: Bound, holds: Holds, excluded: bool
 ) -> Iterator[Bound]:
-    """What is behind ``done`` repetitions, of which the last was ``empty``."""
+    """The bindings after ``done`` iterations and any further ones; the last iteration may have been ``empty``."""
     may_stop = done >= node.low
     may_go_on = (node.high is None or done < node.high) and not (may_stop and empty)
     if may_stop and not node.greedy:
@@ -108,8 +107,8 @@ def matches(
 ) -> Iterator[Match | Unmatched]:
     """The matches of a partition of so many rows, and the rows that are in none.
 
-    A match that does not satisfy ``longest`` (first row, last row) is none: WITHIN; nor is one that ``judge`` refuses.
-    ``choose`` is given those that begin at a row, the preferred one first.
+    A candidate must pass ``longest``, which is given its first and last row and stands for WITHIN, and ``judge``, which
+    is given its bindings. ``choose`` takes one of the candidates that begin at a row, given the preferred one first.
     """
     place, number, covered = 0, 0, 0
     while place < rows:
@@ -147,7 +146,10 @@ def _next_start(match: Match, skip: Skip, subsets: dict[str, Sequence[str]]) -> 
 
 @attrs.frozen
 class Shown:
-    """A row of the answer: the row of the partition, its match (None: in none), and how many of its rows are seen."""
+    """A row of the answer: the row of the partition, and its match (None if it is in none).
+
+    ``seen`` counts the rows of the match up to this one, which are those that RUNNING measures look at.
+    """
 
     row: int
     match: Match | None

@@ -25,8 +25,9 @@ CONFIGURATION = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
-#: What saves time beside: workers are forked with the kernels loaded, calls of Spark's functions do not look up where
-#: they stand, for errors to tell (a tenth of the time that it takes for a small test), and nobody reads plans as text.
+#: Further settings that save time: workers are forked with the kernels loaded; calls of Spark's functions do not look
+#: up where in the program they stand, which errors would tell (a tenth of the time of a small test); and Spark writes
+#: the texts of plans, which nobody reads, in their shortest form.
 QUICK = {
     "spark.python.daemon.module": "preloaded_daemon",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -35,10 +36,10 @@ QUICK = {
 
 
 def remember_lookups() -> None:
-    """Has py4j keep what it found in the JVM under a name.
+    """Has py4j remember what it found in the JVM under a name.
 
-    It asks anew each time that a name is read, as ``functions`` is by each ``F.col``, and the JVM then looks into each
-    of its 250 jars whether a class is called so: a tenth of the time that it takes for a small test.
+    By default py4j asks the JVM each time that a name is read, as each ``F.col`` reads ``functions``. The JVM then
+    searches its 250 jars for a class of that name, which takes a tenth of the time of a small test.
     """
     for holder in (JVMView, JavaPackage, JavaClass):
 
@@ -53,7 +54,7 @@ def remember_lookups() -> None:
 
 @contextmanager
 def session(mode: str, scratch: str) -> Iterator[Any]:
-    """A Spark session of a mode, which keeps its files in a folder."""
+    """A Spark session of one of the modes of ``conftest.py``, which keeps its files in the folder ``scratch``."""
     from pyspark.sql import SparkSession
 
     remember_lookups()
@@ -73,7 +74,7 @@ def session(mode: str, scratch: str) -> Iterator[Any]:
     if mode == "connect":
         # Takes a free port instead of Connect's usual one, so that two runs can share a machine.
         os.environ["SPARK_TESTING"] = "1"
-        # It would also have Spark check its own optimizer, which fails where an ordinary session answers.
+        # With it Spark would also check the work of its own optimizer, and fail where an ordinary session answers.
         configuration["spark.sql.planChangeValidation"] = "false"
     submit = [word for name, value in configuration.items() for word in ("--conf", f'"{name}={value}"')]
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*submit, "pyspark-shell"])

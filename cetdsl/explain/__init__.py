@@ -1,4 +1,4 @@
-"""Explains the meaning of a query and how it runs: views as data first, then as text, DOT and HTML."""
+"""Explains what a query means and how it runs: makes views, which are data, and writes them as text, DOT or HTML."""
 
 from cetdsl.explain.automata import draw_automaton as draw_automaton
 from cetdsl.explain.stages import Explanation as Explanation

@@ -1,4 +1,4 @@
-"""Views of an aggregation plan: its clusters, of which large ones are folded."""
+"""Views of an aggregation plan (:mod:`cetdsl.sharing.aggregation.plan`): its sub-patterns, and what is made of each."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from cetdsl.sharing.aggregation.subpatterns import kind_text
 
 
 def plan_view(plan: PlanData, levels: int | None = 2, most: int | None = 8) -> PlanView:
-    """The clusters of a plan, those of most queries first.
+    """Shows from each sub-pattern without parents which sub-patterns and queries are made of it, and what of those.
+
+    Sub-patterns that serve the most queries come first.
 
     Parameters
     ----------
     plan : PlanData
     levels : int or None
-        So many levels of sub-patterns are shown, those below them by number only; None shows all.
+        How many levels of sub-patterns are shown; those of the last one only list the queries that they serve. None
+        shows all levels.
     most : int or None
-        So many children of a sub-pattern are shown, and so many without parents; None shows all.
+        How many children of a sub-pattern are shown, and how many sub-patterns without parents; one node stands for
+        the others. None shows all.
     """
     return _Drawing(plan, levels, most).view()
 
@@ -55,11 +59,11 @@ class _Drawing:
         return PlanView("aggregation plan", tuple(self._nodes.values()), tuple(self._edges), tuple(facts), folds=True)
 
     def _show_some(self, vertices: Sequence[Vertex], parent: str | None, level: int) -> None:
-        """Shows the vertices of most queries, and the others as one node."""
+        """Shows the vertices that serve the most queries, and one node for all others."""
         plan = self._plan
         serving = {vertex.number: plan.serves(vertex) for vertex in vertices}
         ordered = sorted(vertices, key=lambda vertex: (-len(serving[vertex.number]), vertex.number))
-        # One more is as short as a node that says so.
+        # A single vertex more takes no more room than a node that stands for it.
         shown = ordered if self._most is None or len(ordered) <= self._most + 1 else ordered[: self._most]
         for vertex in shown:
             self._show(vertex, serving[vertex.number], level)

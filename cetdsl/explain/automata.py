@@ -14,7 +14,7 @@ from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
 from cetdsl.pattern.text import quote, quote_name, short_pattern
 
-#: Says the conditions of a transition, one per line.
+#: Gives lines of text that say under which conditions a transition may be taken.
 Conditions = Callable[[Transition], Iterable[str]]
 
 
@@ -26,8 +26,8 @@ def automaton_view(
 ) -> PlanView:
     """The automaton of a pattern: one node per state, labelled by the variable that it binds.
 
-    Each of the ``adjacent_predicates``, between neighbours, is shown on the arrows that it restricts; ``conditions``
-    say more about an arrow, one per line.
+    The ``adjacent_predicates`` relate consecutive events of a trend; each is shown on the arrows that it restricts.
+    ``conditions`` gives further lines for an arrow; of these, lines in brackets come last.
 
     Examples
     --------
@@ -75,8 +75,8 @@ def state_labels(automaton: Automaton) -> list[str]:
 def draw_automaton(pattern: Pattern, adjacent_predicates: Iterable[Expr] = ()) -> str:
     """A picture of a pattern's automaton as an ``<svg>`` element; neither Graphviz nor a network is needed.
 
-    Predicates between neighbours are shown on the arrows that they restrict. The title, for screen readers, is the
-    pattern's text.
+    Predicates between consecutive events are shown on the arrows that they restrict. The title, for screen readers, is
+    the pattern's text.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def _operator(node: Pattern) -> str:
     if isinstance(node, Event):
         return quote_name(node.variable)
     if isinstance(node, Repeat):
-        # The sign alone, as it follows the part in the text.
+        # The quantifier alone: what follows the repeated part in the text.
         return quote(attrs.evolve(node, part=Event("x", type="x")))[1:]
     if isinstance(node, Within):
         return f"WITHIN {node.length}"

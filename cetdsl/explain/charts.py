@@ -1,4 +1,4 @@
-"""Lines over time as SVG, with marks at some times, in the manner of the other pictures."""
+"""Draws charts of lines over time as SVG, with marks at some times, in the style of the other pictures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def chart_svg(
     ticks: Sequence[tuple[float, str]],
     unit: str,
 ) -> str:
-    """Returns lines over time whose values are 0 or more, with numbered marks at some times.
+    """Returns a chart of lines over time whose values are 0 or more, with numbered marks at some times.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ def chart_svg(
     marks : sequence of (float, str)
         Times of marks, and what each number stands for.
     ticks : sequence of (float, str)
-        Times below the lines, and how they are written.
+        Times to write below the lines, and their labels.
     unit : str
-        What the values are.
+        The unit of the values.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def chart_svg(
 
 
 def _round_step(least: float) -> float:
-    """Returns the smallest of 1, 2, 5, 10, ..., or of 0.1, 0.2, ..., that is not below a number."""
+    """Returns the smallest of ..., 0.1, 0.2, 0.5, 1, 2, 5, 10, ... that is at least ``least``."""
     power = 1.0
     while power > least:
         power /= 10

@@ -1,4 +1,4 @@
-"""Views of a diagnosis: sentences and tables."""
+"""Views of a diagnosis, which says why a query has no trend, or what its demands cost: sentences and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNITS = (
 
 
 def amount(length: int, unit: str) -> str:
-    """A length of time in units of time, or in ticks.
+    """A length of time in days, hours and so on, or in ticks.
 
     Examples
     --------

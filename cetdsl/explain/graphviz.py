@@ -1,4 +1,4 @@
-"""Writes views as DOT source for Graphviz; the package and the program are only needed to draw it."""
+"""Writes views as DOT source for Graphviz; only drawing it needs Graphviz, the package and the program."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _body(view: PlanView, prefix: str) -> list[str]:
     lines = [f"label={quoted(view.title)}"]
     lines += [_node(node, prefix) for node in view.nodes]
     if not view.nodes:
-        # A view without a graph is still shown: "\l" ends a line that stands at the left.
+        # A view without a graph is shown as its text; "\l" ends a left-aligned line.
         text = view.text + "\n"
         lines.append(f"{quoted(prefix + 'text')} [label={quoted(text, chr(92) + 'l')}, shape=plaintext]")
     for edge in view.edges:

@@ -10,7 +10,7 @@ from cetdsl.explain.text import facts_of, text_of
 from cetdsl.explain.view import PlanView, children_of
 
 # Titles have the colour of the page or notebook that they are on, light or dark. Pictures and
-# texts bring their own ground.
+# texts bring their own background.
 _STYLE = """
 .cetdsl { font-family: system-ui, sans-serif; line-height: 1.45; }
 .cetdsl h2 { font-size: 1.15rem; border-bottom: 1px solid #9aa5b1; padding-bottom: .2rem; margin: 1.6rem 0 .6rem; }
@@ -53,7 +53,7 @@ def _shown(view: PlanView) -> Iterator[str]:
 
 
 def _folding(view: PlanView) -> Iterator[str]:
-    """A tree whose nodes unfold; what stands below several is written once."""
+    """A tree whose nodes unfold; a node with several parents is written in full below the first one only."""
     roots, children = children_of(view)
     nodes = {node.id: node for node in view.nodes}
     written: set[str] = set()
@@ -78,7 +78,7 @@ def _folding(view: PlanView) -> Iterator[str]:
 
 
 def page_of(title: str, sections: Iterable[tuple[str, tuple[PlanView, ...]]]) -> str:
-    """A whole page.
+    """A whole web page of titled sections.
 
     Examples
     --------

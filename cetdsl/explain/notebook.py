@@ -1,4 +1,4 @@
-"""The HTML that notebooks show for queries, bound to events or not, for workloads and for graphs. It runs no job."""
+"""Makes the HTML that notebooks show for queries, workloads and graphs of events, without running a job."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import short_pattern, unparse, unparse_pattern
 
-#: Of so many queries of a workload the texts are shown, and of so many the automata.
+#: How many queries of a workload are shown as texts, and how many as automata.
 _LISTED, _DRAWN = 50, 6
-#: The DataFrames of a graph.
+#: The DataFrames of a graph of events, and what each holds.
 _OF_GRAPHS = (
     ("vertices", "an event at a position of the pattern: keys, id, position, number, first, last, source, sink, event"),
     ("edges", "src and dst, the ids of neighbours in some trend"),
@@ -49,7 +49,7 @@ def pattern_fragment(pattern: Pattern) -> str:
 
 
 def query_fragment(query: Query) -> str:
-    """A query that knows of no events: its text and its automaton."""
+    """A query that is not bound to a DataFrame: its text and its automaton."""
     return fragment_of([("query", _query_views(query))])
 
 
@@ -62,7 +62,10 @@ def bound_fragment(query: Query, resolved: ResolvedQuery) -> str:
 
 
 def workload_fragment(queries: Mapping[str, Query], returns: bool) -> str:
-    """Queries that are answered together: their texts, and the automata of the first ones."""
+    """Queries that are answered together: their texts, and the automata of the first ones.
+
+    ``returns`` says whether they ask for aggregates.
+    """
     lines = [(name, " ".join(unparse(query, lenient=True).split())) for name, query in list(queries.items())[:_LISTED]]
     if len(queries) > _LISTED:
         lines.append(("...", f"and {len(queries) - _LISTED} more"))

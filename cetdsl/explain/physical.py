@@ -39,16 +39,16 @@ STRATEGIES = {
     "candidates": "lists the trends that are complete about an extreme event, drops those that another one contains",
     "definition": "lists all trends; where complete ones are asked for, drops those that another one contains",
 }
-#: What operators say of themselves, in the order in which it is shown; what has another name comes last.
+#: The names of facts that operators state about themselves, in the order in which they are shown; others come last.
 _FACTS = ("trends", "algorithm", "optimizer", "memory", "cost", "numbers", "windows", "time buckets", "panes")
 
 
 def physical_views(
     decision: Decision, measured: tuple[tuple[str, str], ...] = (), taken: Mapping[int, Taken] | None = None
 ) -> tuple[PlanView, ...]:
-    """The plan that was chosen, with facts that were measured, and the automata that it walks.
+    """The plan that was chosen, with facts that were ``measured``, and the automata that it walks.
 
-    ``taken`` says what each operator takes, see :func:`~cetdsl.execution.stopwatch.take`.
+    ``taken`` has the rows and seconds of each operator, see :func:`~cetdsl.execution.stopwatch.take`.
     """
     plan = decision.plan
     facts = [("strategy", f"{decision.strategy}: {STRATEGIES.get(decision.strategy, '')}".rstrip(": "))]
@@ -64,7 +64,7 @@ def physical_views(
 
 
 def measured_facts(partial_matches: Iterable[Mapping[str, int]]) -> tuple[tuple[str, str], ...]:
-    """The partial matches of each step over all keys, by branch and plan."""
+    """A fact for each branch of the pattern and each plan: the partial matches of each step over all keys."""
     return tuple(("measured", _counts(steps)) for steps in partial_matches)
 
 
@@ -90,8 +90,8 @@ def steps_view(
 ) -> PlanView:
     """The steps of a plan's operators, from the events to the answer, and ``more`` behind them.
 
-    What an operator has ``taken`` stands at its last step, and what a scan has, which reads no rows of others, at its
-    first.
+    The rows and seconds that an operator has ``taken`` stand at its last step. Those of a scan, which has no operator
+    before it, stand at its first.
     """
     nodes: list[ViewNode] = []
     edges: list[ViewEdge] = []
@@ -105,7 +105,7 @@ def steps_view(
         return ends
 
     def of(operator: Operator) -> list[str]:
-        # One last step, but for sides that nothing has brought together yet.
+        # Returns the last step; where the operator has none of its own, those of its children.
         steps = list(operator.steps())
         if taken is not None and id(operator) in taken:
             place = -1 if operator.children else 0
@@ -137,7 +137,7 @@ def plan_automata(plan: Operator) -> tuple[PlanView, ...]:
             sight = () if negation.sight is None else (negation.sight,)
             forbids = (*negation.correlated, *negation.pairs, *sight)
             if len(inner.variables) < 2 and not negation.machine.edges and not forbids:
-                continue  # a lone event says nothing that its name has not said
+                continue  # the automaton of a lone event shows no more than the event's name
             view = automaton_view(inner, title=short_pattern(node), conditions=partial(conditions, negation.machine))
             near = f", of which the nearest tells, {'ahead' if negation.looks_ahead else 'back'}" if sight else ""
             facts = tuple(("forbids", f"a match with {pair_text(compiled, pair)}{near}") for pair in forbids)

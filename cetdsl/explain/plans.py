@@ -1,4 +1,4 @@
-"""Pictures of the plans by which matches are put together: an order from step to step, a tree from its leaves."""
+"""Views of the plans by which matches are put together: orders as chains of steps, and trees from their leaves on."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 def plan_view(expectation: Expectation, algorithm: str, most: int | None = 1) -> PlanView:
     """Returns the plan that a generator makes, with the expected partial matches and the invariants of each block.
 
+    For blocks and invariants see :mod:`cetdsl.detection.invariants`.
+
     Parameters
     ----------
     expectation : Expectation
-        Of the pattern, under the statistics that the plan is made for.
+        The numbers of matches that are expected under the statistics that the plan is made for.
     algorithm : str
         "greedy", "dynamic" or "tree".
     most : int or None
@@ -56,7 +58,7 @@ def plan_view(expectation: Expectation, algorithm: str, most: int | None = 1) ->
             nodes.append(node(number, label, mask_of(each), () if is_leaf else next(left)))
             edges += [] if isinstance(each, int) else [ViewEdge(str(places[child]), str(number)) for child in each]
         return PlanView(title, tuple(nodes), tuple(edges))
-    # A greedy generator chooses the first step too, dynamic programming only how to go on: its blocks are aligned so.
+    # The greedy generator has a block for each step, dynamic programming for each but the first.
     first = 0 if algorithm == "greedy" else 1
     steps = [
         node(number, f"bind {names[position]}", mask, dict(enumerate(deciding, first)).get(number, ()))

@@ -1,4 +1,4 @@
-"""Catches what an action prints, and only that: other threads print on meanwhile."""
+"""Catches what an action prints to standard output, but not what other threads print meanwhile."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-#: One action prints at a time, so that each puts back the output that it found.
+#: Only one action is caught at a time, so that each restores the output that it replaced.
 _PRINTING = threading.Lock()
 
 
 class _OfOneThread:
-    """Keeps what the thread that made it prints, and hands on all else to the output in whose place it stands."""
+    """Replaces an output: keeps what the thread that made it prints, and passes on what other threads print."""
 
     def __init__(self, output: Any) -> None:
         self._output, self._thread, self.kept = output, threading.get_ident(), io.StringIO()

@@ -1,4 +1,4 @@
-"""The stages of a query, each as views."""
+"""Explains a query by the stages that it passes, from its text to Spark's plan; each stage is shown as views."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cetdsl.rewrite.engine import Step, Trace
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: In the order in which a query passes them.
+#: The stages, in the order in which a query passes them.
 STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
 #: The plans that are shown only when they are asked for: of complete trends, of their number, of samples, of the
 #: heaviest trends, and of matches.
@@ -125,7 +125,7 @@ class Explanation:
 def _section_text(name: str, views: tuple[PlanView, ...]) -> str:
     parts = [f"== {name} =="]
     for number, view in enumerate(views):
-        # The first view of a stage is what the stage's name says.
+        # The first view of a stage needs no title of its own: the name of the stage stands above it.
         parts.append(("" if number == 0 else f"\n-- {view.title} --\n") + text_of(view))
     return "\n".join(parts)
 
@@ -146,8 +146,8 @@ class Plans:
 
     They are the decision on its ``aggregates``, the ``dataframe`` of its answer, the views of how its ``trends`` are
     listed, the numbers of a ``survey``, and the other ``decisions`` by the stage that shows each, one of
-    :data:`DECISIONS`. Spark jobs run for a survey. They may also run where a plan is made out of the events: by a
-    sample of them, by counting those of each group, or by joins.
+    :data:`DECISIONS`. Spark jobs run for a survey. They may also run for a plan that depends on the events: for one
+    that is made from a sample, or from the number of events in each group, or that consists of joins.
     """
 
     aggregates: Callable[[], Decision]
@@ -159,14 +159,14 @@ class Plans:
 
 @attrs.frozen
 class Measured:
-    """Measures a query: how many seconds stages took already, and what each operator of a decision ``takes``."""
+    """The seconds that some stages took already, by name, and what measures the operators of a decision."""
 
     seconds: Mapping[str, float]
     takes: Callable[[Decision], Mapping[int, Taken]]
 
 
 def explain_query(stage: str | None, analysed: Analysed, plans: Plans, measured: Measured | None = None) -> Explanation:
-    """Explains one stage of a query, or all of :data:`STAGES`; where it is measured, also how long they take."""
+    """Explains one stage of a query, or all of :data:`STAGES`; if ``measured`` is given, also how long they take."""
     clock = _Clock(measured.seconds if measured is not None else None)
 
     def physical() -> tuple[PlanView, ...]:
@@ -256,7 +256,7 @@ def events_facts(resolved: ResolvedQuery) -> tuple[tuple[str, str], ...]:
 
 
 def rewritten_view(trace: Trace) -> PlanView:
-    """The steps of rewriting: which rule, and the lines that it changed."""
+    """The steps of rewriting: the rule that was applied, and the lines of the query that it changed."""
     nodes = [ViewNode(str(n), f"{n}. {step.rule}", _changes(step)) for n, step in enumerate(trace, 1)]
     edges = [ViewEdge(a.id, b.id) for a, b in pairwise(nodes)]
     text = "\n".join("\n".join([node.label, *(f"   {line}" for line in node.details)]) for node in nodes)
@@ -278,7 +278,7 @@ def final_view(rewritten: ResolvedQuery) -> PlanView:
     return attrs.evolve(view, facts=(("reads", ", ".join(map(quote_name, rewritten.columns)) or "no column"),))
 
 
-#: What a survey's numbers do not say by their names.
+#: What the names of a survey's numbers leave unsaid.
 _REMARKS = {
     "surviving": ", those on a trend",
     "refs": ", the sum of the lengths of trends",
@@ -303,6 +303,6 @@ def _shown_number(value: float | list[str]) -> str:
 def spark_view(dataframe: DataFrame) -> PlanView:
     """Shows Spark's own explanation of the answer's DataFrame.
 
-    Its public API only prints, in classic Spark and in Connect; what it prints is caught.
+    Spark's public API only prints it, in classic Spark and in Connect, so what is printed is caught.
     """
     return PlanView("Spark's plan", text=printed(lambda: dataframe.explain(mode="formatted")).strip())

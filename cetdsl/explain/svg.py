@@ -88,7 +88,7 @@ class Canvas:
         self.reach(*points)
 
     def label(self, x: float, bottom: float, label: str, anchor: str = "middle") -> None:
-        """Lines that stand on ``bottom``, on white so that an arrow below them does not cross them."""
+        """Lines of text that stand on ``bottom``, on a white background so that no arrow is seen to cross them."""
         lines = label.splitlines()
         if not lines:
             return
@@ -123,7 +123,10 @@ class Canvas:
 
 @attrs.define
 class _State:
-    """A state and its place; ``layer`` counts columns from the left."""
+    """A state and its place.
+
+    ``layer`` counts columns from the left. ``loop`` is the label of its transition to itself, None if it has none.
+    """
 
     node: ViewNode
     layer: int = 0
@@ -145,7 +148,10 @@ class _State:
 
 
 def automaton_svg(view: PlanView) -> str:
-    """States from left to right; what jumps ahead is arched above them, what goes back below.
+    """Draws states from left to right, and as arches the transitions that do not lead to the next column.
+
+    Arches that skip columns pass above the states, and those that go back below. But where a column has several states,
+    arches of the upper ones pass above, and of the lower ones below.
 
     Examples
     --------
@@ -189,7 +195,7 @@ def automaton_svg(view: PlanView) -> str:
 
 
 def _find_layers(states: dict[str, _State], transitions: list[ViewEdge], entries: list[str]) -> None:
-    """The longest way to each state, ways back left out."""
+    """Sets the layer of each state: the length of the longest way to it along transitions that do not go back."""
     after: dict[str, list[str]] = {identity: [] for identity in states}
     for edge in transitions:
         after[edge.source].append(edge.target)
@@ -251,7 +257,8 @@ def _draw_entry(canvas: Canvas, state: _State, label: str) -> None:
         canvas.arrow(f"M{end - length:.1f} {state.y:.1f}H{end - 1:.1f}", (end - length, state.y))
         canvas.label(end - length / 2 - 4, state.y - 4, label)
         return
-    # Askew: straight from the left the arrow would cross the states before this one. An arch ends at the top.
+    # Askew: straight from the left the arrow would cross the states before this one. It comes from below if an
+    # arch ends at the top.
     sign = 1 if state.arched_over else -1
     x, y = state.x - state.width / 2 + 9, state.y + sign * (_STATE_HEIGHT / 2 - 5)
     canvas.arrow(f"M{x - 26:.1f} {y + sign * 26:.1f}L{x:.1f} {y:.1f}", (x - 26, y + sign * 26))
@@ -314,7 +321,7 @@ def _draw_arcs(canvas: Canvas, states: dict[str, _State], arcs: list[ViewEdge]) 
         lines = len(edge.label.splitlines()) * _LINE
         used[below].append((centre - half, centre + half, level + lines))
         apex = sign * level
-        # A cubic with upright ends reaches three quarters of the way to its control points.
+        # A cubic Bézier curve with upright ends reaches three quarters of the way to its control points.
         control = apex + (apex - (y1 + y2) / 2) / 3
         canvas.arrow(
             f"M{x1:.1f} {y1:.1f}C{x1:.1f} {control:.1f} {x2:.1f} {control:.1f} {x2:.1f} {y2:.1f}", (centre, apex)

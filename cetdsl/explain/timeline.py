@@ -16,19 +16,20 @@ from cetdsl.explain.charts import COLOURS
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: A time on the axis: a whole number, or what a clock shows.
+#: A time on the axis: a number of ticks, or a date and time.
 Time = int | datetime
 #: Marks differ in form too, for printers and for eyes that do not tell all colours apart.
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon")
-#: Lines and grounds that can be seen on light and on dark templates.
+#: Colours of lines, borders and backgrounds that can be seen on light and on dark templates.
 _LINE, _BORDER, _SHADE = "rgba(128, 128, 128, 0.9)", "rgba(128, 128, 128, 0.6)", "rgba(128, 128, 128, 0.16)"
-#: The height of a row and what stands above and below all of them, in pixels.
+#: In pixels: the height of a row, the height of what stands above and below all rows, and the least height of a figure.
 _ROW, _AROUND, _LEAST = 26, 130, 300
-#: How much of a row's height events of one time are spread over, and the part of it that a window's ground takes.
+#: As parts of a row's height: over how much events of one time are spread, and how far a window's background reaches
+#: up and down from the middle of a row.
 _SPREAD, _HALF = 0.5, 0.46
 #: How far from the middle of the first and the last row the plot ends, so that no mark is cut off.
 _EDGE = 0.3
-#: Buttons of Plotly's that send what is drawn to its makers: the events of a query are nobody's but the user's.
+#: Buttons of Plotly that send the figure to its makers. They are removed: a query's events are the user's alone.
 SENDS = ("sendChartToCloud", "sendDataToCloud")
 #: The longest text of one column that is shown beside a mark.
 _LONGEST = 100
@@ -57,8 +58,9 @@ class TimelineRow:
 class Timeline:
     """Trends over time, sorted by keys and window.
 
-    ``variables`` are those of the pattern, ``keys`` and ``columns`` the names for the texts of rows and of marks.
-    ``zone`` is that of the times, and None where they belong to none. There are no more rows than ``limit``.
+    ``variables`` are those of the pattern. ``keys`` names the texts of rows, ``columns`` those of marks, and ``time``
+    is the name of the time column. ``zone`` is the time zone, None if the times have none. There are no more rows than
+    ``limit``.
     """
 
     rows: tuple[TimelineRow, ...]
@@ -76,7 +78,7 @@ def require_plotly() -> None:
     Raises
     ------
     MissingDependency
-        It is not.
+        If it is not installed.
     """
     try:
         import plotly.graph_objects  # noqa: F401
@@ -128,7 +130,7 @@ def figure_of(timeline: Timeline) -> Figure:
 
 
 def _lay_out(figure: Any, timeline: Timeline) -> None:
-    """Titles, the names of the rows, the grounds of windows, and lines between keys."""
+    """Sets titles and the names of the rows, and adds the backgrounds of windows and lines between keys."""
     rows = timeline.rows
     zone = "" if timeline.zone is None else f" ({timeline.zone})"
     more = f" (k={timeline.limit}: there may be more)" if len(rows) == timeline.limit else ""
@@ -140,7 +142,7 @@ def _lay_out(figure: Any, timeline: Timeline) -> None:
         legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "itemsizing": "constant"},
         margin={"l": 20, "r": 20, "t": 70, "b": 50},
     )
-    # Else a figure whose first text looks like a date, or whose years are few digits, would be taken for another kind.
+    # Plotly would guess the kind, and be wrong where the first text looks like a date, or where years have few digits.
     kind = "linear" if not rows or isinstance(rows[0].marks[0].time, int) else "date"
     figure.update_xaxes(title_text=as_html(f"{timeline.time}{zone}"), type=kind, automargin=True)
     figure.update_yaxes(
@@ -170,7 +172,7 @@ def _lay_out(figure: Any, timeline: Timeline) -> None:
 
 
 def _blocks(values: Sequence[Any]) -> Iterator[tuple[Any, int, int]]:
-    """Equal neighbours: their value, the place of the first and that of the last."""
+    """Each run of equal values: the value, the place of its first occurrence and that of its last."""
     for value, places in groupby(range(len(values)), key=values.__getitem__):
         among = list(places)
         yield value, among[0], among[-1]
@@ -184,7 +186,7 @@ def _heights(place: int, marks: Sequence[Mark]) -> Iterator[float]:
 
 
 def _names(timeline: Timeline) -> Iterator[str]:
-    """The name of each row: its number among those of its keys, and these at the first."""
+    """The name of each row: its number among the rows of the same keys; the first of them also names the keys."""
     for keys, first, last in _blocks([row.keys for row in timeline.rows]):
         texts = pairs_html(timeline.keys, keys)
         for number in range(last - first + 1):
@@ -201,7 +203,7 @@ def _hover(timeline: Timeline, row: TimelineRow, mark: Mark) -> str:
 
 
 def say_empty(figure: Figure) -> None:
-    """Shows in place of a picture of nothing where to ask for the reason."""
+    """Says in place of an empty picture which method tells the reason."""
     figure.update_xaxes(visible=False).update_yaxes(visible=False)
     why = "The query has no trend: diagnose() says why."
     figure.add_annotation(text=why, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)
@@ -224,7 +226,7 @@ def _pair(name: str, text: str | None) -> str:
 
 
 def as_html(text: str) -> str:
-    """A text as Plotly shows it as it is: it reads some HTML.
+    """Escapes a text for Plotly, which interprets some HTML, so that it is shown as it is.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Views of the trends of a workload: its passes, the plan that they follow, and the work of each vertex."""
+"""Views of how the trends of a workload are listed: passes over the events, and the aggregation plan that they follow.
+
+The vertices of such a plan (:mod:`cetdsl.sharing.aggregation.plan`) are sub-patterns and queries.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from cetdsl.ir.operators import DetectTogether, ListTogether
 from cetdsl.ir.operators.words import some
 from cetdsl.sharing.aggregation.plan import PlanData
 
-#: So many vertices of most instances are shown.
+#: How many vertices are shown, those of the most instances.
 _SHOWN = 20
 
 
@@ -32,7 +35,7 @@ def explain_trends_together(
 
 
 def _work_view(together: DetectTogether, work: Mapping[int, Mapping[str, int]]) -> PlanView:
-    """Shows the instances built of each vertex, over all tasks: the vertices of most instances, with their parts."""
+    """Shows how many instances of each vertex all tasks built, for the vertices that have the most."""
     vertices = together.vertices
     none = {"built": 0, "shared": 0, "avoided": 0, "not_kept": 0}
     found = {number: {**none, **work.get(number, {})} for number in range(len(vertices))}

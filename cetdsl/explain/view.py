@@ -26,7 +26,7 @@ class ViewNode:
 
 @attrs.frozen
 class ViewEdge:
-    """An arrow; each line of its label is one condition. An empty end stands for the outside."""
+    """An arrow; each line of its label is one condition. An end that is :data:`NOWHERE` stands for the outside."""
 
     source: str
     target: str
@@ -37,8 +37,8 @@ class ViewEdge:
 class PlanView:
     """A titled graph with facts beside it, as names and values.
 
-    ``text`` says in words the same as the graph, where there is something better than a list of its nodes. A tree that
-    ``folds`` is shown by a web page with all nodes folded, if it is too large for a picture.
+    ``text`` says the same as the graph, where words are better than a list of its nodes. If a tree is too large for a
+    picture and ``folds``, a web page shows it with all nodes folded.
 
     Examples
     --------
@@ -68,7 +68,8 @@ class PlanView:
 def children_of(view: PlanView) -> tuple[list[str], dict[str, list[str]]]:
     """The roots of a tree and the children of each node.
 
-    Arrows of a plan run with the data, towards the root; where some node has two arrows out of it, they run from it.
+    Arrows are taken to lead towards the root, as rows flow in a plan, unless some node has two outgoing arrows: then
+    they lead away from it.
     """
     arrows = [(edge.source, edge.target) for edge in view.edges]
     if len({source for source, _ in arrows}) == len(arrows):

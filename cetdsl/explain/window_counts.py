@@ -16,9 +16,9 @@ from cetdsl.explain.timeline import SENDS, Time, as_html, pairs_html, require_pl
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: So many groups have a colour of their own; all others are one.
+#: How many groups have a colour of their own if there are more groups than colours; the last is for all others.
 _COLOURED = len(COLOURS) - 1
-#: Above it a number is no double, and its logarithm is drawn.
+#: If a number is larger, logarithms are drawn: it may be more than a double can hold.
 _LARGEST = 10**300
 #: Numbers of more digits are written with an exponent.
 _DIGITS = 15
@@ -35,10 +35,10 @@ class WindowCount:
 
 @attrs.frozen
 class WindowCounts:
-    """Numbers of trends, sorted by window; what has no trend is missing.
+    """Numbers of trends, sorted by window; a group without a trend in a window has no number there.
 
-    ``keys`` names the group columns, ``slide`` is how far apart windows start, in ticks or seconds, ``time`` the time
-    column, and ``zone`` that of the times, None where they belong to none.
+    ``keys`` names the group columns, and ``time`` the time column. ``slide`` is how far apart windows start, in ticks
+    or seconds. ``zone`` is the time zone, None if the times have none.
     """
 
     counts: tuple[WindowCount, ...]

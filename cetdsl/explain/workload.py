@@ -1,4 +1,4 @@
-"""Views of a workload: its passes, its sharable sets, and their merged templates."""
+"""Views of a workload: its passes over the events, and its sharable sets, the sets of queries that may share work."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _waits_of(plan: Operator) -> tuple[tuple[str, str], ...]:
 
 
 def _sides_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> dict[str, ResolvedQuery]:
-    """Returns the queries that the sides of each AND at the top are, by their names in the plan."""
+    """Returns the sides of each AND at the top, as queries, by their names in the plan."""
     return {
         name: side
         for together in plan.together
@@ -114,9 +114,10 @@ def _bursts_of(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def template_view(sharable: SharableSet, queries: Mapping[str, ResolvedQuery]) -> PlanView:
-    """The merged template of a sharable set (Hamlet, SIGMOD 2021, definition 4).
+    """The merged template of a sharable set: one automaton for all its queries (Hamlet, SIGMOD 2021, definition 4).
 
-    It has each variable once, as the first query calls it that has it, and each arrow with the queries it holds for.
+    Variables of the same type are one state, with the name that the first of the queries gives it. Each arrow lists the
+    queries that it belongs to.
     """
     names: dict[Hashable, str] = {}
     shared: set[str] = set()

@@ -1,13 +1,13 @@
 """A row pattern as a position automaton whose arrows are ordered by preferment.
 
-Each place of a variable in the pattern, once for each repetition that a quantifier counts, is a *position*. A match
-binds its rows to positions. Behind each position stand, in order of preferment, the positions that the next row may be
-bound to, and ``ACCEPT`` where the match may end. A row thus never has to look at parentheses, quantifiers or
-alternatives again, and which of two matches is preferred is seen at the first row at which they differ.
+Each place of a variable in the pattern is a *position*; if a quantifier counts repetitions, it is one position for each
+of them. A match binds its rows to positions. *Arrows* lead from each position to those that the next row may be bound
+to, the preferred one first, and to ``ACCEPT`` where the match may end. So a matcher need not look at parentheses,
+quantifiers or alternatives, and the first row at which two matches differ tells which of them is preferred.
 
-Which ways there are, and their order, is that of ISO/IEC 19075-5, 7.2: the first of several alternatives, more
-repetitions if greedy and fewer if reluctant. Repetitions that match no row stop as they do in Perl (7.2.8): when a
-repetition has matched no row and the least number is reached, no other one is tried.
+ISO/IEC 19075-5, 7.2, says which arrows there are, and in which order: earlier alternatives are preferred, more
+repetitions if they are greedy, and fewer if they are reluctant. Repetitions that match no row stop as they do in Perl
+(7.2.8): when a repetition has matched no row and the least number is reached, no other one is tried.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from cetdsl.rows.nodes import (
     Variable,
 )
 
-#: A way through a part of the pattern that binds no row.
+#: Stands among the positions with which a part of the pattern may begin, if the part may match no row.
 _NOTHING = -2
 #: The most positions, and the most arrows between them.
 MOST_POSITIONS = 4096
 MOST_ARROWS = 1_000_000
-#: The most parts of a PERMUTE: all orders of six have 4,320 positions.
+#: The most parts of a PERMUTE: all orders of six parts would have 4,320 positions.
 MOST_PERMUTED = 5
 
-#: Positions, ACCEPT and _NOTHING, the preferred first, none twice.
+#: Different positions, ACCEPT and _NOTHING, the preferred one first.
 _Ways = tuple[int, ...]
 
 
@@ -53,11 +53,13 @@ class PositionAutomaton:
     excluded : tuple of bool
         Whether each position stands in an exclusion.
     first, first_of_partition : tuple of int
-        What a match may begin with, at a row that is not the first of its partition and at one that is.
+        The positions with which a match may begin, at a row that is not the first of its partition and at one that is;
+        and ``ACCEPT`` where the match may be empty.
     follow : tuple of tuple of int
-        Of each position, what may follow it if its row is not the last of the partition.
+        For each position, the positions that may follow it, and ``ACCEPT`` where the match may end, if its row is not
+        the last one of the partition.
     ends : tuple of bool
-        Of each position, whether the match may end there if its row is the last of the partition.
+        For each position, whether the match may end there if its row is the last one of the partition.
     """
 
     variable: tuple[str, ...]
@@ -69,7 +71,7 @@ class PositionAutomaton:
 
 
 def automaton_of(pattern: RowPattern) -> PositionAutomaton:
-    """The position automaton of a pattern.
+    """Returns the position automaton of a pattern.
 
     Parameters
     ----------
@@ -82,7 +84,8 @@ def automaton_of(pattern: RowPattern) -> PositionAutomaton:
     Raises
     ------
     UnsupportedQuery
-        If it has more than :data:`MOST_POSITIONS` positions.
+        If it has more than :data:`MOST_POSITIONS` positions or :data:`MOST_ARROWS` arrows, or a PERMUTE of more than
+        :data:`MOST_PERMUTED` parts.
 
     Examples
     --------
@@ -110,7 +113,10 @@ def automaton_of(pattern: RowPattern) -> PositionAutomaton:
 
 
 def arrows_of(automaton: PositionAutomaton, variables: Sequence[str], tested: Iterable[int]) -> Arrows:
-    """The automaton in numbers: those of its variables are their places, and ``tested`` are those that have tests."""
+    """Returns the automaton with its variables as numbers, their places in ``variables``.
+
+    ``tested`` are the numbers of the variables that have tests, in the order of the tests.
+    """
     numbers = {name.lower(): number for number, name in enumerate(variables)}
     bits = {variable: bit for bit, variable in enumerate(tested)}
     return Arrows(
@@ -154,7 +160,10 @@ class _Choice:
 
 @attrs.frozen(eq=False)
 class _Loop:
-    """Repetitions, each with positions of its own: ``low`` must be; the last one may repeat itself if ``endless``."""
+    """Repetitions, each with positions of its own.
+
+    The first ``low`` of the ``copies`` must match. If ``endless``, the last one may be repeated any number of times.
+    """
 
     copies: tuple[_Tree, ...]
     low: int
@@ -166,7 +175,7 @@ _Tree = _Row | _Sequence | _Choice | _Loop | Anchor
 
 
 class _Positions:
-    """Gives each place for a row a number."""
+    """Writes out quantifiers and PERMUTE, and numbers the positions."""
 
     def __init__(self) -> None:
         self.variable: list[str] = []
@@ -214,21 +223,25 @@ def _many(parts: int) -> str:
 
 
 class _Paths:
-    """Computes the possible next steps, where anchors hold or do not."""
+    """Computes the possible next steps (positions or ``ACCEPT``) in a pattern.
+
+    ``at_start`` and ``at_end`` say whether the place in question is the beginning of the partition, and whether it is
+    its end: anchors there hold.
+    """
 
     def __init__(self, *, at_start: bool = False, at_end: bool = False) -> None:
         self._at_start, self._at_end = at_start, at_end
         self._begins: dict[_Tree, _Ways] = {}
 
     def through(self, node: _Tree, then: _Ways) -> _Ways:
-        """Returns the possible next steps where a part begins that is followed by something else."""
+        """Returns the possible next steps at the beginning of a part, after which ``then`` are the next steps."""
         ways = self._begins_of(node)
         if _NOTHING not in ways:
             return ways
         return _distinct(way for one in ways for way in (then if one == _NOTHING else (one,)))
 
     def _begins_of(self, node: _Tree) -> _Ways:
-        """The ways into a part; ``_NOTHING`` stands where it binds no row."""
+        """Returns the positions with which a part may begin; ``_NOTHING`` among them if it may match no row."""
         if node not in self._begins:
             self._begins[node] = self._find_begins(node)
         return self._begins[node]
@@ -246,7 +259,7 @@ class _Paths:
         return self._after_each(node, (_NOTHING,))[0]
 
     def _behind(self, node: _Sequence, then: _Ways) -> list[_Ways]:
-        """Returns the possible next steps before each part of a sequence, and behind the last one."""
+        """Returns the possible next steps before each part of a sequence, and after the last one."""
         found = [then]
         for part in reversed(node.parts):
             found.append(self.through(part, found[-1]))
@@ -262,17 +275,17 @@ class _Paths:
             if done >= low:
                 found.append(self._once_more(copies[done], loop, then))
             else:
-                # A repetition without rows counts, but the one that reaches the least number is the last.
+                # A repetition that matches no row counts, but if it reaches the least number, it is the last one.
                 found.append(self.through(copies[done], found[-1] if done + 1 < low else then))
         return found[::-1]
 
     def _once_more(self, copy: _Tree, loop: _Loop, then: _Ways) -> _Ways:
-        """Returns the possible next steps where the least number is reached: another repetition, or what is behind."""
+        """Returns the next steps where the least number is reached: into another repetition, or to what follows."""
         more = self.through(copy, then)
         return _distinct((*more, *then) if loop.greedy else (*then, *more))
 
     def link(self, node: _Tree, then: _Ways, follow: dict[int, _Ways]) -> None:
-        """Notes for each position of a part what may follow it, where ``then`` follows the part."""
+        """Writes the next steps after each position of a part into ``follow``; ``then`` are those after the part."""
         if isinstance(node, _Row):
             follow[node.position] = then
         elif isinstance(node, _Choice):

@@ -42,12 +42,12 @@ _BEGINS = {"PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER", "INITIAL", "
 
 
 def parse_clause(text: str) -> MatchClause:
-    """The clause that a text states.
+    """Reads a clause.
 
     Parameters
     ----------
     text : str
-        What stands between the parentheses of ``MATCH_RECOGNIZE ( ... )``.
+        The text between the parentheses of ``MATCH_RECOGNIZE ( ... )``.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def parse_clause(text: str) -> MatchClause:
     Raises
     ------
     ParseError
-        With the place in the text and a hint.
+        If the text is no such clause; the error points at a place in it, and has a hint.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class _Reader:
         return Measure(name.name, tokens, (tokens[0].start, tokens[-1].end))
 
     def _expression(self, what: str, until_as: bool = False) -> tuple[Token, ...]:
-        """The tokens up to a comma, or up to AS, that stands in no parentheses."""
+        """Returns the tokens up to a comma outside of brackets, or, with ``until_as``, up to AS or the next clause."""
         begin, open_tokens = self._place, list[Token]()
         while not self._ended:
             word = self._next.upper
@@ -235,7 +235,7 @@ class _Reader:
         self._expect("TO", "AFTER MATCH SKIP does not say where to", hint)
         if self._takes("NEXT", "ROW"):
             return Skip(SkipTo.NEXT_ROW)
-        # Right before the pattern, FIRST or LAST is the name of a variable.
+        # If the pattern follows directly, FIRST or LAST is the name of a variable.
         is_name = any(self._ahead(end, *pattern) for end in ("FIRST", "LAST") for pattern in _PATTERN_BEGINS)
         first = not is_name and self._takes("FIRST")
         if not first and not is_name:
@@ -287,7 +287,7 @@ class _Reader:
             self._fail(f"{self._next.text} is not expected in a pattern", hint)
 
     def _behind_pattern(self) -> bool:
-        """Whether the clause goes on here, by words that could be variables if others followed."""
+        """Whether another part of the clause begins here; its first word alone could also be a variable."""
         behind = [token.upper for token in self._tokens[self._place + 2 : self._place + 3]]
         if self._ahead("DEFINE"):
             return behind == ["AS"]

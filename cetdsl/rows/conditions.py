@@ -1,4 +1,7 @@
-"""Reads conditions of DEFINE: parts that Spark evaluates for each row, and a tree that depends on the match so far."""
+"""Reads conditions of DEFINE, and splits each into SQL that Spark evaluates for each row and a tree for the kernel.
+
+The tree (:mod:`~cetdsl.rows.dependent`) has the parts that depend on rows that the match has bound before.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +20,29 @@ from cetdsl.rows.scope import Scope
 from cetdsl.rows.tokens import Token
 from cetdsl.rows.words import COMPARED, LOGICAL, PHYSICAL
 
-#: Operators of two operands, from those that bind least.
+#: Operators of two operands, those that bind least first.
 _BINARY = (("|",), ("^",), ("&",), ("<<", ">>", ">>>"), ("+", "-", "||"), ("*", "/", "%", "DIV"))
-#: What an operand may follow, so that + and - are signs there.
+#: Tokens after which an operand comes, so that + and - are signs there.
 _BEFORE_SIGN = frozenset(("~", *(operator for operators in _BINARY for operator in operators)))
-#: Predicates that are left to Spark.
+#: Predicates that only Spark evaluates: all that they compare must be of one row.
 _OPAQUE = ("LIKE", "ILIKE", "RLIKE", "REGEXP")
 
 
 class ConditionReader(ExpressionReader):
-    """A condition of DEFINE: the part that Spark evaluates, and the one that depends on the match."""
+    """Reads a condition of DEFINE: the part that Spark evaluates, and the one that depends on the match."""
 
     def __init__(self, scope: Scope, tokens: Sequence[Token], variable: int, name: str) -> None:
         super().__init__(scope, tokens)
         self._variable, self._name = variable, name
-        # What the SQL that is being written looks at: rows (None is the one that is tested), or a total of several.
+        # The rows at which the SQL that is being written looks (None: the row that is tested), and its total, if any.
         self._rows: set[Bound | Extreme | None] = set()
         self._total: Total | None = None
-        # Whether rows are missing in the SQL that is being written, or which variable they are bound to if it matters.
+        # For the SQL that is being written: whether to write it for the case that its row is missing; the variable to
+        # which its row is taken to be bound; and whether it depends on that.
         self._absent, self._label, self._labelled = False, "", False
 
     def parts(self) -> tuple[Expression | None, Tree | None]:
-        """Returns the condition as two that must both hold; one of them may be missing."""
+        """Returns the condition as two parts that must both hold; one of them may be missing."""
         ranges = self._split(0, len(self.tokens), "AND")
         trees = [self._tree(begin, end) for begin, end in ranges]
         rows = [tree for tree in trees if isinstance(tree, Cell) and tree.at is None]
@@ -46,7 +50,7 @@ class ConditionReader(ExpressionReader):
         span = (self.tokens[0].start, self.tokens[-1].end)
         expression = Expression(" AND ".join(f"({tree.sql})" for tree in rows), span, tuple(self.unknown))
         if len(rows) == len(trees):
-            # A NULL alone has no type, and is no condition to Spark.
+            # Spark does not take a NULL without a type for a condition.
             untyped = len(self.tokens) == 1 and self.tokens[0].upper == "NULL"
             sql = "CAST(NULL AS BOOLEAN)" if untyped else self._sql(0, len(self.tokens))
             expression = attrs.evolve(expression, sql=sql)
@@ -58,7 +62,7 @@ class ConditionReader(ExpressionReader):
         return self._cell(self._bound(name, False, 0), column(number))
 
     def _bound(self, name: Name | None, first: bool, offset: int) -> Bound | None:
-        """The row that FIRST or LAST means; None if it is the one that is tested, whatever was bound before."""
+        """Returns the row to which FIRST or LAST refers; None if it is always the row that is tested."""
         members = self._members(name)
         is_own = members[self._variable] and not first and not offset
         return None if is_own else Bound(members, first, offset)
@@ -68,7 +72,7 @@ class ConditionReader(ExpressionReader):
         return self._cell_without_row(sql) if self._absent else sql
 
     def _cell_without_row(self, sql: str) -> str:
-        """The SQL for NULL of the type of an expression."""
+        """Returns the SQL for a NULL that has the type of an expression."""
         return f"(CASE WHEN FALSE THEN {sql} END)"
 
     def call(self, begin: int) -> tuple[str, int]:
@@ -89,7 +93,7 @@ class ConditionReader(ExpressionReader):
         return self._aggregate(place)
 
     def _label_of(self, row: Bound | None) -> str:
-        """The SQL for the label of a row."""
+        """Returns the SQL for the label of a row, the name of the variable to which it is bound."""
         if row is None:
             return quoted(self._name)
         self._labelled = True
@@ -125,7 +129,10 @@ class ConditionReader(ExpressionReader):
         return self._cell(self._bound(name, first, offset), sql), behind
 
     def _bound_or_tested(self, name: Name | None, first: bool, offset: int, move: int = 0) -> Bound | None:
-        """Reads like :meth:`_bound`; the tested row is the last one that is bound if its neighbour is looked at."""
+        """Returns the row of :meth:`_bound`, moved by ``move`` rows.
+
+        The tested row has been bound as the last one, so that with a ``move`` it is the last row of all variables.
+        """
         row = self._bound(name, first, offset)
         if not move:
             return row
@@ -133,7 +140,7 @@ class ConditionReader(ExpressionReader):
         return Bound(everyone, False, 0, move) if row is None else attrs.evolve(row, move=move)
 
     def _of_label(self, value: Value, row: Bound | None) -> str:
-        """The SQL for a value that depends on the variable of a row."""
+        """Returns the SQL for a value that depends on the variable of a row."""
         if row is None:
             return f"({value.each[self._variable]})"
         self._labelled = True
@@ -160,7 +167,7 @@ class ConditionReader(ExpressionReader):
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def _tree(self, begin: int, end: int) -> Tree:
-        """The tree of a part of the condition: a cell if it looks at one row only."""
+        """Returns the tree of a part of the condition: a cell if it looks at one row only."""
         span = (self.tokens[min(begin, len(self.tokens) - 1)].start, self.tokens[end - 1].end)
         if begin >= end:
             self._refuse("lacks an operand", span)
@@ -176,7 +183,7 @@ class ConditionReader(ExpressionReader):
         return self._operation(begin, end, span)
 
     def _seen(self, begin: int, end: int) -> tuple[str, set[Bound | Extreme | None], Total | None]:
-        """Returns the SQL of a part of the condition, and the rows it refers to."""
+        """Returns the SQL of a part of the condition, the rows to which it refers, and its total, if any."""
         self._rows, self._total, self._labelled = set(), None, False
         return self._sql(begin, end), self._rows, self._total
 
@@ -185,7 +192,7 @@ class ConditionReader(ExpressionReader):
         return [variable.name for variable in self.scope.variables.values()]
 
     def _sql_of_label(self, begin: int, end: int, label: str) -> str:
-        """The SQL of a part where the row that it looks at is bound to a variable."""
+        """Returns the SQL of a part for the case that the row it looks at is bound to the variable ``label``."""
         known = len(self.unknown)
         self._label = label
         sql = self._sql(begin, end)
@@ -194,7 +201,7 @@ class ConditionReader(ExpressionReader):
         return sql
 
     def _sql_without_row(self, begin: int, end: int, present: str) -> str:
-        """The SQL of a part where there is no row to look at; empty for a column alone, which is NULL then."""
+        """Returns the SQL of a part for the case that its row is missing; empty if that is just NULL."""
         known = len(self.unknown)
         self._absent = True
         sql = self._sql(begin, end)
@@ -253,7 +260,10 @@ class ConditionReader(ExpressionReader):
     def _binary(
         self, places: Sequence[int], begin: int, end: int, span: tuple[int, int], operators: Sequence[str]
     ) -> Tree | None:
-        """The last operator of some, as they are applied from left to right; a sign is none."""
+        """Returns the operation of the last of some operators, which is applied last; None if there is none.
+
+        A sign does not count as an operator.
+        """
         for place in reversed(places):
             word = self._upper(place)
             if word in operators and place > begin and self._upper(place - 1) not in _BEFORE_SIGN:
@@ -273,10 +283,10 @@ class ConditionReader(ExpressionReader):
         return Operation("ABS", (self._tree(begin + 2, end - 1),), span)
 
     def _outermost(self, begin: int, end: int) -> Iterator[int]:
-        """The places of the tokens that stand in no bracket and no CASE."""
+        """Yields the places of the tokens outside of brackets and CASE."""
         depth = 0
         for place in range(begin, end):
-            # A field may be called like a keyword.
+            # A field may have the name of a keyword.
             word = "" if self._upper(place - 1) == "." else self._upper(place)
             depth -= word in (")", "]", "END")
             if not depth:
@@ -284,7 +294,7 @@ class ConditionReader(ExpressionReader):
             depth += word in ("(", "[", "CASE")
 
     def _split(self, begin: int, end: int, word: str) -> list[tuple[int, int]]:
-        """The parts between AND, or OR, that bind no closer; the AND of a BETWEEN is none."""
+        """Returns the operands that ``word``, which is AND or OR, joins; the AND of a BETWEEN does not count."""
         found, between = list[tuple[int, int]](), 0
         places = list(self._outermost(begin, end))
         if word == "AND" and any(self._upper(place) == "OR" for place in places):
@@ -300,7 +310,7 @@ class ConditionReader(ExpressionReader):
 
 
 def _joined(operator: str, operands: tuple[Tree, ...], span: tuple[int, int]) -> Tree:
-    """Operands of AND, or OR, as operations of two."""
+    """Joins operands by AND or OR, as nested operations of two operands."""
     tree = operands[0]
     for operand in operands[1:]:
         tree = Operation(operator, (tree, operand), span)

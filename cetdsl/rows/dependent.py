@@ -1,7 +1,7 @@
-"""Conditions that depend on rows which the match has bound before, as trees that a kernel can evaluate.
+"""Conditions that depend on rows that the match has bound before, as trees that a kernel can evaluate.
 
-Whatever looks at a single row is a :class:`Cell`, which Spark computes as a column, whatever functions it calls. The
-tree above has only what brings rows together.
+A part that looks at a single row is a :class:`Cell`. Spark computes it as a column, whatever functions it calls. So the
+tree above the cells has only the operators that combine values of several rows.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ ARITHMETIC = ("+", "-", "*", "/", "%", "NEGATIVE", "ABS")
 
 @attrs.frozen
 class Bound:
-    """One of the rows that are bound to some variables: ``offset`` rows behind the first, or before the last of
-    them.
+    """One of the rows that are bound to some variables: ``offset`` rows after the first, or before the last of them.
 
-    Of labels it may be the row ``move`` rows behind that one, if it is bound.
+    For labels it may be the row ``move`` rows after that one, if that is bound.
     """
 
     members: tuple[bool, ...]
@@ -29,7 +28,7 @@ class Bound:
 
 @attrs.frozen
 class Extreme:
-    """The row, of those that are bound to some variables, with the least or the greatest value of an expression."""
+    """The row with the least or the greatest value of an expression, among those that are bound to some variables."""
 
     members: tuple[bool, ...]
     sql: str
@@ -43,12 +42,12 @@ class Cell:
     Parameters
     ----------
     at : Bound, Extreme or None
-        Which row; None is the one that is tested.
+        The row; None is the one that is tested.
     sql : str
     absent : str
-        The SQL for its value where there is no such row; empty if it is NULL.
+        The SQL for the value where there is no such row; empty if this is NULL.
     each : tuple of str
-        The SQL for each variable that the row may be bound to, if it depends on that; else empty.
+        If the value depends on the variable to which the row is bound, the SQL for each variable; else empty.
     """
 
     at: Bound | Extreme | None
@@ -60,9 +59,9 @@ class Cell:
 
 @attrs.frozen
 class Total:
-    """A count, sum or average over the rows that are bound to some variables; ``sql`` is empty where all count.
+    """A count, sum or average of an expression over the rows that are bound to some variables.
 
-    The number of the match is one, too.
+    ``sql`` is empty for a count of all these rows. The number of the match is also represented by a total.
     """
 
     kind: str

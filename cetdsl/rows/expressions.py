@@ -1,8 +1,8 @@
-"""Expressions of Spark's SQL as trees, as far as they can be evaluated without Spark.
+"""Reads expressions of Spark's SQL as trees, as far as they can be evaluated without Spark.
 
-Where a clause is matched in a table function, Spark hands over rows and evaluates nothing. Its expressions are then
-read here: names, constants, comparisons, arithmetic, logic, CASE, CAST, and calls, of which whoever evaluates the tree
-knows some.
+Where a table function matches a clause, Spark passes rows to it and evaluates no expressions. This module then reads
+the expressions of the clause: names, constants, comparisons, arithmetic, logic, CASE, CAST and calls. It does not know
+functions; :mod:`cetdsl.kernels.rows.evaluate`, which evaluates the trees, knows some.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cetdsl.rows.tokens import Kind, Token, tokens_of
 from cetdsl.rows.words import COMPARED
 
 _ROUTE = "write it with cetdsl's own cet.sql(...) or df.match_recognize(...), where Spark evaluates expressions"
-#: The signs of sums and of products.
+#: The operators that bind like sums and like products.
 _SUMS, _PRODUCTS = ("+", "-", "||"), ("*", "/", "%")
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 _ESCAPES = {
@@ -28,20 +28,20 @@ _ESCAPES = {
     )
     for quote in "'\""
 }
-#: What stands for a letter behind a backslash; LIKE knows % and _ there.
+#: The characters that letters after a backslash stand for. Before % and _ the backslash stays, because LIKE reads it.
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 @attrs.frozen
 class Column:
-    """A value of each row, by its name."""
+    """A column, by its name."""
 
     name: str
 
 
 @attrs.frozen
 class Constant:
-    """A number, text, truth value, or None; ``kind`` is the type that SQL gives it, if it does."""
+    """A number, text, truth value, or None; ``kind`` is its type, or empty if SQL gives it none."""
 
     value: int | float | str | bool | None
     kind: str = ""
@@ -49,7 +49,7 @@ class Constant:
 
 @attrs.frozen
 class Call:
-    """An operator, or a function by its name in upper case, of some arguments; a CAST names a type."""
+    """An operator or function, by its name in upper case, with its arguments; ``kind`` is the type of a CAST."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -61,7 +61,7 @@ Node = Column | Constant | Call
 
 @lru_cache(maxsize=1024)
 def read_expression(sql: str) -> Node:
-    """The tree of an expression, which is read once for all partitions of a process.
+    """Returns the tree of an expression. A process reads each expression once, and keeps the tree.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def read_expression(sql: str) -> Node:
     Raises
     ------
     UnsupportedQuery
-        If it has something that is not known here.
+        If the expression has syntax that is not known here.
 
     Examples
     --------
@@ -93,13 +93,13 @@ def _refuse(what: str) -> NoReturn:
 
 
 class _Reader:
-    """Reads tokens from left to right, operators by how strongly they bind."""
+    """A recursive descent parser: each method reads the operators of one precedence."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens, self._place = tokens, 0
 
     def whole(self) -> Node:
-        """The whole expression."""
+        """Reads the whole expression."""
         found = self._either()
         if self._place < len(self._tokens):
             _refuse(self._tokens[self._place].text)
@@ -234,14 +234,14 @@ class _Reader:
         _refuse(token.text)
 
     def _texts(self, found: str) -> str:
-        """A text together with those behind it, which SQL reads as one."""
+        """Returns a text joined with the texts that follow it directly, as SQL reads them."""
         while self._place < len(self._tokens) and self._tokens[self._place].kind is Kind.STRING:
             found += _text(self._tokens[self._place].text)
             self._place += 1
         return found
 
     def _list(self) -> tuple[Node, ...]:
-        """Arguments up to the parenthesis that closes them."""
+        """Reads arguments up to the closing parenthesis."""
         if self._takes(")"):
             return ()
         found = [self._either()]
@@ -286,7 +286,7 @@ def _not(node: Node, negated: bool) -> Node:
 
 
 def _number(text: str, sign: int = 1) -> Constant:
-    """Returns a number with its sign, without which the least BIGINT would not be one."""
+    """Returns a number with its sign; without the sign, the digits of the least BIGINT would not fit a BIGINT."""
     suffix = text[-1].upper()
     digits = text[:-1] if suffix == "L" else text
     whole = sign * int(digits) if digits.isdecimal() else 0
@@ -308,7 +308,7 @@ def _text(token: str) -> str:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """Returns the character that Spark's parser reads in place of a backslash and what follows it, or of two quotes."""
+    """Returns the character for which a backslash and the characters after it, or two quotes, stand in Spark's SQL."""
     short, long, octal, letter, quote = escape.groups()
     if quote:
         return str(quote)

@@ -1,4 +1,4 @@
-"""Reads measures: each reference to rows of the match is a slot, which the matcher fills."""
+"""Reads measures: each reference to rows of the match becomes a *slot*, a value that the matcher computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cetdsl.rows.words import LOGICAL, PHYSICAL
 
 
 class MeasureReader(ExpressionReader):
-    """A measure: every reference is a slot."""
+    """Reads a measure, with a slot for every reference to rows of the match."""
 
     def reference(self, name: Name | None, number: int, span: tuple[int, int]) -> str:
         value = Value(column(number))

@@ -11,7 +11,7 @@ from cetdsl.rows.tokens import Token
 
 @attrs.frozen
 class Variable:
-    """A row that the condition of a variable holds for."""
+    """One row for which the condition of a variable holds."""
 
     name: str
     span: tuple[int, int] = attrs.field(eq=False, repr=False, default=(0, 0))
@@ -48,7 +48,7 @@ class Permutation:
 
 @attrs.frozen
 class Repetition:
-    """The body ``low`` to ``high`` times (None: as often as you like); more are preferred if ``greedy``, else fewer."""
+    """The body ``low`` to ``high`` times (None: without limit); more times are preferred if ``greedy``, else fewer."""
 
     body: RowPattern
     low: int
@@ -87,7 +87,7 @@ class SkipTo(Enum):
 
 @attrs.frozen
 class Skip:
-    """AFTER MATCH SKIP; ``variable`` is that of TO FIRST and TO LAST."""
+    """AFTER MATCH SKIP; ``variable`` is the one that TO FIRST or TO LAST names."""
 
     to: SkipTo = SkipTo.PAST_LAST
     variable: str = ""
@@ -148,7 +148,7 @@ class Within:
 
 @attrs.frozen
 class MatchClause:
-    """A whole clause; ``text`` is what the spans of its parts point into."""
+    """A whole clause; the spans of its parts are offsets into ``text``."""
 
     text: str = attrs.field(repr=False)
     partition_by: tuple[Name, ...]

@@ -1,7 +1,7 @@
 """Finds the clauses MATCH_RECOGNIZE in a query of Spark's SQL.
 
-A clause stands behind a table. The table is asked by itself, and what is left of the query names the answer in place of
-both, so that Spark reads all else as it always does.
+A clause follows a table. The table becomes a query of its own. In the rest of the query, a name for the answer takes
+the place of table and clause, so that Spark reads this rest as usual.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import attrs
 from cetdsl.errors import ParseError
 from cetdsl.rows.tokens import Kind, tokens_of
 
-#: What stands before a table, where no parenthesis does.
+#: The tokens that may come before a table, besides an opening parenthesis.
 _BEFORE_TABLE = ("FROM", "JOIN", ",", "LATERAL")
 
-#: The statements that may keep a query, and what it is kept as; CACHE TABLE makes a view, too.
+#: The statements that may keep a query for later, and the words for what keeps it; CACHE TABLE makes a view, too.
 _MAY_KEEP, _KEPT = ("CREATE", "ALTER", "CACHE"), ("VIEW", "FUNCTION")
 
 
@@ -27,14 +27,14 @@ class FoundClause:
     Parameters
     ----------
     table : tuple of int
-        From where to where the table stands that the clause is about, with its alias if it has one.
+        The begin and end of the table that the clause follows, with its alias if it has one.
     body : tuple of int
-        What stands in the parentheses of the clause.
+        The begin and end of the text in the parentheses of the clause.
     end : int
-        Where the clause ends.
+        The end of the clause.
     scopes : tuple of tuple of int
-        From where to where the named queries stand that the table may refer to, as ``RECURSIVE name AS (...), ...``:
-        those of each WITH, the outermost first.
+        The begin and end of the named queries to which the table may refer, as ``RECURSIVE name AS (...), ...``: one
+        pair for each WITH, the outermost first.
     """
 
     table: tuple[int, int]
@@ -44,7 +44,7 @@ class FoundClause:
 
 
 def clauses_of(text: str) -> list[FoundClause]:
-    """The clauses of a query, in the order of its text.
+    """Returns the clauses of a query, in the order of its text.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def clauses_of(text: str) -> list[FoundClause]:
 
 
 def kept_query(text: str) -> tuple[int, int] | None:
-    """Returns where a statement says that Spark keeps its query, to run it later; None if it runs at once.
+    """Returns the part of a statement that says that Spark keeps its query, to run it later; None if it runs at once.
 
     Examples
     --------
@@ -94,12 +94,12 @@ class Pieces:
         self._names: dict[tuple[int, int], str] = {}
 
     def replace(self, begin: int, end: int, name: str) -> None:
-        """Puts a name in the place of a part, and of all that was replaced within it."""
+        """Replaces a part by a name, with all names that have been put into it before."""
         self._names = {span: known for span, known in self._names.items() if not begin <= span[0] < end}
         self._names[begin, end] = name
 
     def place(self, offset: int, width: int) -> int:
-        """Returns the offset in the original text of one in the text where each name takes ``width`` characters."""
+        """Returns the offset in the original text for an offset in the text with names of ``width`` characters each."""
         longer = 0
         for start, stop in sorted(self._names):
             if offset < start + longer:
@@ -110,7 +110,7 @@ class Pieces:
         return offset - longer
 
     def text(self, begin: int = 0, end: int | None = None) -> str:
-        """A part of the text with the names in it."""
+        """Returns a part of the text, with the names in it."""
         end, place, parts = len(self._text) if end is None else end, begin, list[str]()
         for (start, stop), name in sorted(self._names.items()):
             if begin <= start and stop <= end:
@@ -120,7 +120,11 @@ class Pieces:
 
 
 class _Query:
-    """The tokens of a query, with the place of the bracket that closes each one, and of the one around it."""
+    """The tokens of a query.
+
+    For each opening parenthesis there is the place of the closing one, and for each token the place of the opening
+    parenthesis around it (-1: none).
+    """
 
     def __init__(self, text: str) -> None:
         self._text, self._tokens = text, tokens_of(text)
@@ -154,7 +158,7 @@ class _Query:
         return FoundClause((tokens[first].start, tokens[place - 1].end), body, tokens[closing].end, self._scopes(place))
 
     def _table_before(self, place: int) -> int:
-        """The first token of the table that ends before a place."""
+        """Returns the first token of the table that ends before a place."""
         around, first = self._around[place], place
         while first > around + 1:
             before = self._tokens[first - 1]
@@ -165,7 +169,7 @@ class _Query:
         return first
 
     def _values_before(self, comma: int, around: int) -> int | None:
-        """The VALUES whose rows a comma stands between; None if it is one between tables."""
+        """Returns the place of VALUES if a comma separates two of its rows; None if it separates tables."""
         for place in range(comma - 1, around, -1):
             token = self._tokens[place]
             if self._around[place] != around or token.upper in ("(", ")", ","):
@@ -184,7 +188,7 @@ class _Query:
         return tuple(scopes)
 
     def _named_before(self, around: int, place: int) -> Iterator[tuple[int, int]]:
-        """The named queries that end before a place, of each WITH that a bracket or a statement has before its query.
+        """Yields, for each WITH directly within a parenthesis or statement, its named queries that end before a place.
 
         ``WITH a AS (...) INSERT INTO t WITH b AS (...) SELECT ...`` has two.
         """
@@ -200,7 +204,7 @@ class _Query:
             at += 1
 
     def _last_of_named(self, first: int, place: int) -> int | None:
-        """The place where the last of the named queries behind a WITH ends that ends before a place."""
+        """Returns where the last of the named queries of a WITH ends that ends before a place; None if none does."""
         name = first + (self._upper(first) == "RECURSIVE" and self._upper(first + 1) != "AS")
         end = None
         while (closing := self._closing_of_named(name)) is not None and closing < place:
@@ -211,7 +215,7 @@ class _Query:
         return end
 
     def _closing_of_named(self, name: int) -> int | None:
-        """The place where ``name (columns) MAX RECURSION LEVEL n AS (...)`` ends; None if there is no such query."""
+        """Returns where ``name (columns) MAX RECURSION LEVEL n AS (...)`` ends; None if there is no such query."""
         at = name + 1
         columns = self._closing.get(at)
         if columns is not None and self._upper(columns + 1) in ("MAX", "AS", "("):
@@ -225,7 +229,7 @@ class _Query:
 
 
 def table_query(pieces: Pieces, found: FoundClause) -> str:
-    """The query for the table of a clause, with the named queries that it may refer to."""
+    """Returns the query for the table of a clause, with the named queries to which it may refer."""
     query = f"SELECT * FROM {pieces.text(*found.table)}"
     for scope in reversed(found.scopes):
         inner = query if scope is found.scopes[-1] else f"SELECT * FROM ({query})"

@@ -1,8 +1,9 @@
 """Reads the expressions of a clause and writes them as SQL over the columns of a row.
 
-Expressions are Spark's SQL and stay so. Only references to rows of the match, such as ``FIRST(A.price)``, are taken out
-of the tokens. What stands for them depends on where the expression stands: :mod:`~cetdsl.rows.measures` and
-:mod:`~cetdsl.rows.conditions` say so. Physical neighbours, ``PREV(price)``, are Spark's own ``lag`` and ``lead``.
+Expressions are Spark's SQL, and their tokens are kept as they are. Only references to rows of the match, such as
+``FIRST(A.price)``, are replaced. What replaces them differs between measures (:mod:`~cetdsl.rows.measures`) and
+conditions (:mod:`~cetdsl.rows.conditions`). Physical neighbours, ``PREV(price)``, become Spark's ``lag`` and ``lead``.
+A *place* is the number of a token in the expression.
 """
 
 from __future__ import annotations
@@ -35,11 +36,10 @@ from cetdsl.rows.words import (
 
 @attrs.frozen
 class Aggregated:
-    """An aggregate over the rows that have a name.
+    """An aggregate over the rows that are bound to ``name``, a variable or subset (None: all rows of the match).
 
-    ``value`` is what is aggregated. It is None where COUNT counts rows, and where labels are aggregated.
-
-    ``behind`` is the place of the token behind it.
+    ``value`` is the value that is aggregated; it is None where COUNT counts rows, and where labels are aggregated.
+    ``behind`` is the place of the token after the aggregate.
     """
 
     kind: str
@@ -55,22 +55,22 @@ class ExpressionReader:
     def __init__(self, scope: Scope, tokens: Sequence[Token]) -> None:
         self.scope, self.tokens = scope, tokens
         self.unknown: list[Token] = []
-        # The parameters of lambda functions: from which place to which one they are known, and their names.
+        # The parameters of lambda functions: the first place where each is known, the one after the last, and its name.
         self._parameters: set[tuple[int, int, str]] = set()
 
     def expression(self) -> Expression:
-        """The whole expression."""
+        """Returns the whole expression."""
         sql = self._sql(0, len(self.tokens))
         return Expression(sql, (self.tokens[0].start, self.tokens[-1].end), tuple(self.unknown))
 
-    # What a reference stands for depends on where the expression stands.
+    # Subclasses say what replaces a reference.
 
     def reference(self, name: Name | None, number: int, span: tuple[int, int]) -> str:
-        """The SQL for a column of the rows that are bound to ``name``, or of any row of the match."""
+        """Returns the SQL for a column of the rows that are bound to ``name`` (None: to any variable)."""
         raise NotImplementedError
 
     def call(self, begin: int) -> tuple[str, int]:
-        """The SQL for a call that looks at rows of the match, and the place behind it."""
+        """Returns the SQL for a call that looks at rows of the match, and the place after it."""
         raise NotImplementedError
 
     def _fail(self, message: str, hint: str, token: Token, kind: type[CetdslError] = ResolutionError) -> NoReturn:
@@ -97,7 +97,7 @@ class ExpressionReader:
             closing = self._closing(place + 1, end)
             return " ".join(token.text for token in self.tokens[place : closing + 1]), closing + 1
         if not token.is_name or self._upper(place - 1) in (".", "AS") or behind == "=>":
-            # A field, its name or type, or an argument by its name.
+            # No name of a column: the field of a struct, an alias or type after AS, or the name of an argument.
             return token.text, place + 1
         if token.kind is Kind.WORD and word in ("RUNNING", "FINAL") and self._upper(place + 1) in NAVIGATION:
             return self.call(place)
@@ -130,13 +130,13 @@ class ExpressionReader:
         return token.text, place + 1
 
     def _called(self, place: int, end: int) -> int | None:
-        """The place of the last word of a function's name, ``system.builtin.abs(x)``; None if no call begins there."""
+        """Returns the place of the last word of a function's name, as in ``system.builtin.abs(x)``; None: no call."""
         while self._upper(place + 1) == "." and place + 2 < end and self.tokens[place + 2].is_name:
             place += 2
         return place if place + 1 < end and self._upper(place + 1) == "(" else None
 
     def _refuse_function(self, token: Token) -> None:
-        """Raises if a function that is called gives more or less than one value for each match."""
+        """Raises if a function is called that aggregates, returns several rows, or has to be read as a navigation."""
         name = token.name.upper()
         if name in NAVIGATION:
             message = f"{token.text} is not known as a function of rows where it is quoted, or named with its schema"
@@ -149,7 +149,7 @@ class ExpressionReader:
             self._fail(message, GENERATORS[name], token, UnsupportedQuery)
 
     def _is_syntax(self, place: int, end: int) -> bool:
-        """Whether a word is part of Spark's syntax here, and no name of a column."""
+        """Whether a word is part of Spark's syntax here, and not the name of a column."""
         token, word = self.tokens[place], self._upper(place)
         if token.kind is Kind.QUOTED:
             return False
@@ -187,7 +187,7 @@ class ExpressionReader:
         return self._upper(place - 1) == "(" and self._upper(place - 2) in functions
 
     def _in_type(self, place: int) -> bool:
-        """Whether a word stands behind the AS of a CAST."""
+        """Whether a word follows the AS of a CAST."""
         depth, seen_as = 0, False
         for before in range(place - 1, -1, -1):
             word = self._upper(before)
@@ -202,7 +202,7 @@ class ExpressionReader:
         return False
 
     def _is_parameter(self, place: int, end: int) -> bool:
-        """Whether a word is a parameter of a lambda function: where that is declared, or used in its body."""
+        """Whether a word is a parameter of a lambda function: where it is declared, or in the body."""
         name = self.tokens[place].name.lower()
         if any(begin <= place < until and known == name for begin, until, known in self._parameters):
             return True
@@ -213,7 +213,7 @@ class ExpressionReader:
         return True
 
     def _arrow(self, place: int, end: int) -> int | None:
-        """The place of the arrow that a word declares a parameter of: ``x -> ...`` or ``(x, y) -> ...``."""
+        """Returns the place of the arrow if a word is a parameter before it, in ``x -> ...`` or ``(x, y) -> ...``."""
         behind = place + 1
         if self._upper(behind) == "->":
             return behind
@@ -224,7 +224,7 @@ class ExpressionReader:
         return behind + 1 if self._upper(behind) == ")" and self._upper(behind + 1) == "->" else None
 
     def _closing(self, place: int, end: int, *separators: str) -> int:
-        """The place of the bracket that closes the one around a place, or of a separator in it that comes first."""
+        """Returns the place of the bracket that closes those around a place, or of the first separator before it."""
         depth = 0
         for after in range(place, end):
             word = self._upper(after)
@@ -241,7 +241,10 @@ class ExpressionReader:
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def _arguments(self, name: int) -> tuple[list[tuple[int, int]], int]:
-        """The arguments of a call whose name stands at a place, each from and to a place; and the place behind it."""
+        """Returns the arguments of a call, each as its first place and the one after its last, and the place after it.
+
+        ``name`` is the place of the call's name.
+        """
         begin, closing = name + 2, self._closing(name + 2, len(self.tokens))
         if closing == len(self.tokens):
             self._fail(f"{self.tokens[name].text}( does not end", "close it with )", self.tokens[name], ParseError)
@@ -255,7 +258,7 @@ class ExpressionReader:
         return found, closing + 1
 
     def _offset(self, name: int, arguments: Sequence[tuple[int, int]], default: int) -> int:
-        """The second argument of a navigation."""
+        """Returns the second argument of a navigation, a number of rows."""
         token = self.tokens[name]
         if not arguments or len(arguments) > 2 or arguments[0][0] == arguments[0][1]:
             self._fail(f"{token.text} takes an expression and a number of rows", f"write {token.text}(A.x, 2)", token)
@@ -269,7 +272,7 @@ class ExpressionReader:
         return int(last.text)
 
     def _inner(self, begin: int, end: int, call: Token, move: int = 0) -> tuple[Value | None, Name | None]:
-        """Reads an argument over the rows of one name. Returns its value, None if these are labels, and the name."""
+        """Reads an argument over the rows of one name. Returns its value (None: the label of the row), and the name."""
         label = self._label_argument(begin, end)
         if label is not None:
             return None, label[0]
@@ -295,14 +298,14 @@ class ExpressionReader:
         return Value(sql, move, each), inner.name
 
     def _label_argument(self, begin: int, end: int) -> tuple[Name | None] | None:
-        """The name in an argument that is CLASSIFIER(name) and nothing else."""
+        """Returns the name in an argument that is CLASSIFIER(name), as a tuple; None if it is anything else."""
         if self._upper(begin) != "CLASSIFIER" or self._upper(begin + 1) != "(":
             return None
         name, behind = self._classified(begin)
         return (name,) if behind == end else None
 
     def _classified(self, place: int) -> tuple[Name | None, int]:
-        """The name in CLASSIFIER(name), and the place behind it."""
+        """Returns the name in CLASSIFIER(name), and the place after the call."""
         arguments, behind = self._arguments(place)
         if not arguments:
             return None, behind
@@ -315,20 +318,20 @@ class ExpressionReader:
         return Name(token.name, token.span), behind
 
     def _require_call(self, place: int) -> None:
-        """Raises unless the word at a place is called."""
+        """Raises unless an opening parenthesis follows the word at a place."""
         token = self.tokens[place]
         if self._upper(place + 1) != "(":
             self._fail(f"{token.text} is not called", f"write {token.text}(...)", token, ParseError)
 
     def _behind_match_number(self, place: int) -> int:
-        """The place behind MATCH_NUMBER()."""
+        """Returns the place after MATCH_NUMBER()."""
         arguments, behind = self._arguments(place)
         if arguments:
             self._fail("MATCH_NUMBER takes nothing", "write MATCH_NUMBER()", self.tokens[place])
         return behind
 
     def _aggregated(self, place: int) -> Aggregated:
-        """The aggregate whose name stands at a place."""
+        """Reads the aggregate whose name is at a place."""
         token, word = self.tokens[place], self._upper(place)
         arguments, behind = self._arguments(place)
         if self._upper(behind) == "FILTER":
@@ -346,18 +349,18 @@ class ExpressionReader:
             return Aggregated(COUNT, counted[0], None, behind)
         value, name = self._inner(begin, end, token)
         kind = COUNT if word == "COUNT" else AGGREGATES.get(word, AVERAGE)
-        # The least and the greatest value are what they are, however often they occur.
+        # DISTINCT does not change the least and the greatest value.
         distinct = distinct and kind not in (LEAST, GREATEST)
         if word == "COUNT" and not distinct:
             return Aggregated(COUNT, name, None if value is None else value.is_there, behind)
         if value is None and kind not in (LIST, COUNT):
-            # Of a label alone MIN and MAX compare texts, and the others are for Spark to refuse.
+            # MIN and MAX of a label alone compare texts. Spark refuses SUM and AVG of a text.
             labels = tuple(map(quoted, (variable.name for variable in self.scope.variables.values())))
             value = Value(labels[0], 0, labels)
         return Aggregated(kind, name, value, behind, distinct)
 
     def _counted(self, begin: int, end: int) -> tuple[Name | None] | None:
-        """The name in ``*`` or ``name.*``; None for anything else."""
+        """Returns the name in ``*`` or ``name.*``, as a tuple; None for anything else."""
         if end - begin == 1 and self._upper(begin) == "*":
             return (None,)
         token = self.tokens[begin]
@@ -404,12 +407,16 @@ class _RowReader(ExpressionReader):
 
 
 def quoted(label: str) -> str:
-    """A label as a constant of SQL."""
+    """Returns a label as a string constant of SQL."""
     return "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def navigated(reader: ExpressionReader, place: int) -> tuple[int, int | None, list[tuple[int, int]], int]:
-    """Returns a navigation: rows to move, the place of FIRST or LAST, its arguments, and the place behind it."""
+    """Reads a navigation, as in ``PREV(LAST(A.x), 2)``.
+
+    Returns the rows to move (-2), the place of FIRST or LAST (None: there is none), the arguments of the call at
+    ``place``, and the place after it.
+    """
     word = reader._upper(place)
     arguments, behind = reader._arguments(place)
     if word in LOGICAL:

@@ -1,7 +1,8 @@
 """Splits the expressions of a clause into parts that Spark evaluates for each row, and parts that depend on a match.
 
-References to rows of the match, such as ``FIRST(A.price)``, become slots, which the matcher fills with the value of an
-expression at some row or with an aggregate; the name of the slot stands for it in what Spark evaluates afterwards.
+In measures, a reference to rows of the match, such as ``FIRST(A.price)``, becomes a *slot*: a value that the matcher
+computes for each match, from an expression at some row or as an aggregate. Spark then evaluates the measure, in which
+the name of the slot takes the place of the reference.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def resolve(clause: MatchClause, columns: Sequence[str]) -> ResolvedMatch:
     Raises
     ------
     ResolutionError
-        With the place in the text and a hint: for unknown variables and columns, and what cannot be asked.
+        For unknown variables and columns, and for clauses that cannot be answered; the error points at a place in the
+        text, and has a hint.
 
     Examples
     --------
@@ -165,7 +167,7 @@ class _Resolver:
 
 
 def _without(node: RowPattern, names: set[str]) -> tuple[bool, bool]:
-    """Whether a part may match without a row that is bound to some variables, and whether it may do so with others."""
+    """Whether a part may match without rows of some variables, and whether it may do so with rows of others."""
     if isinstance(node, Variable):
         is_other = node.name.lower() not in names
         return is_other, is_other

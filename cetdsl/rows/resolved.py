@@ -1,6 +1,7 @@
-"""A resolved clause: SQL for each row, slots that the matcher fills, and the expressions of the answer over them.
+"""A resolved clause: SQL for each row, slots that the matcher computes, and the expressions of the answer over them.
 
-Names of columns that are made here have a blank in them, so that no word of the user's can be one of them.
+A *slot* is a value of a match, such as ``FIRST(A.price)`` or ``SUM(A.price)``. A *moved value* is one of another row,
+such as ``PREV(price)``. The columns for these have names with a blank, which no plain word of the user's can be.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from cetdsl.rows.dependent import Tree
 from cetdsl.rows.nodes import MatchClause, Variable
 from cetdsl.rows.tokens import Token
 
-#: A slot beside those of :class:`~cetdsl.ir.rows.Slot`: an average, which is a sum and a count.
+#: A kind of slot besides those of :class:`~cetdsl.ir.rows.Slot`: an average, which becomes a sum and a count.
 AVERAGE = "average"
 
 
@@ -23,8 +24,9 @@ AVERAGE = "average"
 class Value:
     """An expression over one row, as SQL over the columns ``col 0``, ``col 1``, ...
 
-    ``move`` is -2 for the row two before the one that is asked about, 1 for the next one. If the value depends on the
-    variable that the row is bound to, ``each`` is the SQL for each of them, and empty for those that are not asked for.
+    The row is ``move`` rows after the one that is referred to: -2 is the row two before it, 1 the next one. If the
+    value depends on the variable to which the row is bound, ``each`` has the SQL for each variable, empty for those
+    to which the row cannot be bound.
     """
 
     sql: str
@@ -32,17 +34,17 @@ class Value:
     each: tuple[str, ...] = ()
 
     def within(self, write: Callable[[str], str]) -> Value:
-        """Returns a value computed of this one by the SQL that ``write`` gives."""
+        """Returns a value whose SQL is what ``write`` makes of this one's."""
         return attrs.evolve(self, sql=write(self.sql), each=tuple(sql and write(sql) for sql in self.each))
 
     @property
     def is_there(self) -> Value:
-        """Whether the value is not NULL."""
+        """Returns the truth value that says whether this value is not NULL."""
         return self.within(lambda sql: f"({sql}) IS NOT NULL")
 
 
 def placed(value: Value, moved: list[Value]) -> Value:
-    """A value of the row itself: one of another row has a name there, by its number among those that are ``moved``."""
+    """Returns a value without ``move``: a moved value becomes a name, by its number in ``moved``, which may grow."""
     if not value.move:
         return value
     if value not in moved:
@@ -52,9 +54,10 @@ def placed(value: Value, moved: list[Value]) -> Value:
 
 @attrs.frozen
 class Wanted:
-    """A slot: like :class:`~cetdsl.ir.rows.Slot`, with the value itself; None is the label, or all rows of a COUNT.
+    """A slot like :class:`~cetdsl.ir.rows.Slot`, but with a value in place of a column.
 
-    An aggregate may be over the ``distinct`` values alone, and a label that of a row so many rows behind (``move``).
+    The value is None for a label, or where COUNT counts all rows. An aggregate may be over the ``distinct`` values
+    only, and a label may be that of the row ``move`` rows after.
     """
 
     kind: str
@@ -70,7 +73,7 @@ class Wanted:
 
 @attrs.frozen
 class Expression:
-    """A measure or a condition as SQL, and the words in it that are no columns, which Spark must know."""
+    """A measure or a condition as SQL; ``unknown`` are words in it that are no columns, and that Spark must know."""
 
     sql: str
     span: tuple[int, int]
@@ -79,35 +82,37 @@ class Expression:
 
 @attrs.frozen
 class ResolvedMatch:
-    """A clause against the columns of a DataFrame.
+    """A clause, resolved against the columns of a DataFrame.
 
     Parameters
     ----------
     clause : MatchClause
     columns : tuple of str
-        The columns of the DataFrame; those below are numbers among them.
+        The columns of the DataFrame.
     partition_by, order_by : tuple of int
+        Numbers of columns.
     variables : tuple of str
-        The variables of the pattern, as it first writes them.
+        The variables of the pattern, spelled as where they first occur.
     conditions : mapping of int to Expression
-        By the number of the variable. They are SQL over ``col n`` and over the values of :attr:`moved`.
+        For the number of a variable, the condition on single rows, as SQL over ``col n`` and ``moved n``.
     depending : mapping of int to Tree
-        By the number of the variable, what must hold besides and depends on rows that the match has bound before.
+        For the number of a variable, the further condition that depends on rows that the match has bound before.
     unknown : tuple of Token
-        The words in conditions that are no columns, which Spark must know.
+        The words in conditions that are no columns, and that Spark must know.
     measures : tuple of Expression
-        They are SQL over ``slot n``.
+        SQL over ``slot n``.
     slots : tuple of Wanted
     moved : tuple of Value
-        Values of other rows that conditions look at, as ``moved n``.
+        The moved values that conditions look at, as ``moved n``.
     skip_members : tuple of bool
+        For each variable whether the search goes on at its rows.
     whole : Tree, optional
-        What must hold of a whole match besides.
+        A condition that whole matches must satisfy, too.
     is_first, is_longest : bool
-        Whether the first match of a partition is the only one, and whether of those that begin at a row the longest is
-        taken. SQL has neither.
+        Whether only the first match of each partition is found, and whether the longest of the matches that begin at a
+        row is taken. SQL has neither.
     time_name : str
-        How the user calls the first column of :attr:`order_by`, if a row without a time is an error; else empty.
+        The user's name for the first column of :attr:`order_by`, if a row without a time is an error; else empty.
     undefined : tuple of Variable
         The variables that DEFINE does not mention, which any row can be bound to.
     skip_may_fail : bool
@@ -135,7 +140,7 @@ class ResolvedMatch:
 
     @property
     def pointed(self) -> Pointed:
-        """Returns the places that errors of the run point at."""
+        """Returns the places in the text at which errors of a run point."""
         defined = {each.variable.lower(): each.tokens for each in self.clause.definitions}
         found = [defined.get(name.lower(), ()) for name in self.variables]
         spans = tuple((tokens[0].start, tokens[-1].end) if tokens else (0, 0) for tokens in found)
@@ -143,15 +148,15 @@ class ResolvedMatch:
 
 
 def column(number: int) -> str:
-    """The SQL that names a column of the DataFrame."""
+    """Returns the SQL that names a column of the DataFrame."""
     return in_backquotes(f"col {number}")
 
 
 def slot_name(number: int) -> str:
-    """The SQL that names a slot."""
+    """Returns the SQL that names a slot."""
     return in_backquotes(f"slot {number}")
 
 
 def moved_name(number: int) -> str:
-    """The SQL that names a value of another row."""
+    """Returns the SQL that names a moved value."""
     return in_backquotes(f"moved {number}")

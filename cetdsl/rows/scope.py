@@ -1,4 +1,7 @@
-"""The names that the expressions of a clause may use, and the slots and moved values that they make."""
+"""The names that the expressions of a clause may use, and the slots and moved values that these expressions need.
+
+For slots and moved values see :mod:`~cetdsl.rows.resolved`.
+"""
 
 from __future__ import annotations
 
@@ -49,20 +52,20 @@ class Scope:
         raise kind(message, hint=hint, span=span, text=self.clause.text)
 
     def unknown_variable(self, name: Name, message: str, known: Iterable[str]) -> NoReturn:
-        """Raises an error for a name that is none of those that are known."""
+        """Raises an error for a name that is not among those that are ``known``."""
         names = [self.variables[one].name if one in self.variables else one for one in known]
         hint = nearest(name.name, names, f"its variables are {', '.join(names)}")
         self.fail(f"{message} {name.name!r}", hint, name.span, UnknownVariable)
 
     def members(self, name: Name) -> tuple[bool, ...]:
-        """The variables that a name stands for."""
+        """Returns, for each variable, whether a name stands for it."""
         found = self.groups.get(name.name.lower())
         if found is None:
             self.unknown_variable(name, "the pattern has no variable and no subset", self.groups)
         return found
 
     def find_column(self, name: str, span: tuple[int, int]) -> int | None:
-        """The number of a column; None if there is none of the name."""
+        """Returns the number of a column; None if no column has the name."""
         found = self._exact.get(name) or self.folded.get(name.lower())
         if found is None:
             return None
@@ -71,7 +74,7 @@ class Scope:
         return found[0]
 
     def column_number(self, name: Name) -> int:
-        """The number of a column that must be there."""
+        """Returns the number of a column; raises if no column has the name."""
         found = self.find_column(name.name, name.span)
         if found is None:
             error = UnknownColumn.among(name.name, self.columns)
@@ -80,11 +83,11 @@ class Scope:
         return found
 
     def slot(self, wanted: Wanted) -> str:
-        """The SQL that stands for a slot."""
+        """Returns the SQL that names a slot, which is added if it is new."""
         return slot_name(self.slots.setdefault(wanted, len(self.slots)))
 
     def moved_value(self, value: Value) -> str:
-        """The SQL that stands for a value of another row."""
+        """Returns the SQL that names a moved value, which is added if it is new."""
         return moved_name(self.moved.setdefault(value, len(self.moved)))
 
 

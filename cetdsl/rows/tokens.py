@@ -1,4 +1,4 @@
-"""Splits Spark's SQL into tokens, so that the content of comments, strings and quoted names is not read."""
+"""Splits Spark's SQL into tokens, so that no parser reads into comments, strings and quoted names."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Token:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The offsets, in characters, of its begin and end."""
+        """The offsets of its begin and end, in characters."""
         return self.start, self.end
 
     @property
     def upper(self) -> str:
-        """A plain word in upper case, or a symbol; empty for anything else, which is never a keyword."""
+        """The text of a plain word, in upper case, or of a symbol; empty for other tokens, which are never keywords."""
         if self.kind is Kind.WORD:
             return self.text.upper()
         return self.text if self.kind is Kind.SYMBOL else ""
@@ -48,7 +48,7 @@ class Token:
 
     @property
     def name(self) -> str:
-        """The name that it is, without quotes."""
+        """The text without quotes."""
         return self.text[1:-1].replace("``", "`") if self.kind is Kind.QUOTED else self.text
 
 
@@ -66,7 +66,7 @@ _KINDS = {"string": Kind.STRING, "quoted": Kind.QUOTED, "number": Kind.NUMBER, "
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The tokens of a text, without blanks and comments.
+    """Returns the tokens of a text, without blanks and comments.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ _HINT = "write WITHIN INTERVAL '1' HOUR, WITHIN INTERVAL 90 SECONDS, or a whole 
 
 
 def span_of(clause: MatchClause) -> Span | None:
-    """The most that the last row of a match may be later than its first; None without WITHIN.
+    """Returns how much later than its first row the last row of a match may be; None without WITHIN.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def span_of(clause: MatchClause) -> Span | None:
     Raises
     ------
     ParseError
-        If it is no length that is always the same, or there is no ORDER BY.
+        If WITHIN has no length, or one in months, or there is no ORDER BY.
 
     Examples
     --------

@@ -9,12 +9,12 @@ COMPARED = {sign: sign for sign in ("=", "<>", "<", "<=", ">", ">=", "<=>")}
 COMPARED |= {"==": "=", "!=": "<>", "!<": ">=", "!>": "<="}
 PHYSICAL = {"PREV": "lag", "NEXT": "lead"}
 LOGICAL = {"FIRST", "LAST"}
-#: Beside these and COUNT, an average, which is a sum and a count.
+#: Aggregates by the kind of their slot. COUNT and the averages are not here.
 AGGREGATES = {"SUM": SUM, "MIN": LEAST, "MAX": GREATEST, "ARRAY_AGG": LIST, "COLLECT_LIST": LIST}
-#: What may take a constant, which then stands for a value of each row.
+#: Aggregates, which may take a constant: it is then a value of each row.
 COUNTED_EVERYWHERE = frozenset(AGGREGATES) | {"COUNT", "AVG", "MEAN"}
 NAVIGATION = LOGICAL | set(PHYSICAL) | set(AGGREGATES) | {"COUNT", "AVG", "MEAN", "CLASSIFIER", "MATCH_NUMBER"}
-#: Spark's other aggregates: they would aggregate the matches themselves.
+#: Spark's other aggregates. They are refused, because in a measure they would aggregate over matches.
 OTHER_AGGREGATES = frozenset(
     """ANY ANY_VALUE APPROX_COUNT_DISTINCT APPROX_PERCENTILE APPROX_TOP_K BIT_AND BIT_OR BIT_XOR BITMAP_CONSTRUCT_AGG
     BITMAP_OR_AGG BOOL_AND BOOL_OR COLLECT_SET CORR COUNT_IF COUNT_MIN_SKETCH COVAR_POP COVAR_SAMP EVERY FIRST_VALUE
@@ -23,8 +23,8 @@ OTHER_AGGREGATES = frozenset(
     REGR_R2 REGR_SLOPE REGR_SXX REGR_SXY REGR_SYY SCHEMA_OF_JSON_AGG SKEWNESS SOME STD STDDEV STDDEV_POP STDDEV_SAMP
     STRING_AGG TRY_AVG TRY_SUM VAR_POP VAR_SAMP VARIANCE""".split()  # noqa: SIM905 - a list would take a page
 )
-#: Spark's functions that give any number of rows for one, and what to write in place of each: with them an answer would
-#: have a match several times, or not at all.
+#: Spark's functions that return any number of rows for one, and what to write in place of each. They are refused,
+#: because with them an answer would have a match several times, or not at all.
 GENERATORS = {
     **dict.fromkeys(
         """EXPLODE EXPLODE_OUTER INLINE INLINE_OUTER JSON_TUPLE POSEXPLODE POSEXPLODE_OUTER STACK VARIANT_EXPLODE
@@ -33,7 +33,7 @@ GENERATORS = {
     ),
     **dict.fromkeys(("WINDOW", "SESSION_WINDOW"), "write date_trunc('hour', ...), or take windows of the answer"),
 }
-#: Words that are part of an expression even if a column is called so; in backquotes they are the column.
+#: Words that are part of Spark's syntax even if a column has such a name; in backquotes they name the column.
 SYNTAX = frozenset(
     """ALL AND ANY AS ASC BETWEEN BOTH CASE CAST COLLATE CROSS CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER DESC DISTINCT
     DIV ELSE END ESCAPE EXISTS EXTRACT FALSE FROM ILIKE IN INTERVAL IS LEADING LIKE NOT NULL OR OVERLAY REGEXP RLIKE
@@ -45,6 +45,6 @@ UNITS = frozenset(
     for ending in ("", "S")
 )
 TYPED = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME", "X"}
-#: What takes a unit in place of the first of three arguments.
+#: Functions that take a unit as the first of three arguments.
 TAKE_UNIT = {"TIMESTAMPDIFF", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "DATEADD", "DATE_ADD"}
 TAKE_TYPE = {"CAST", "TRY_CAST"}

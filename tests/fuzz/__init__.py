@@ -1,5 +1,5 @@
-"""Attacks that chance makes up, one module per kind of attack; ``python3 run.py fuzz`` runs them.
+"""Random attacks on the library, one module per kind of attack; ``python3 run.py fuzz`` runs them.
 
-A module has a class of cases, which know how to be checked, to become smaller and to be written down, and a function
-that makes a case out of choices. ``__main__`` runs them by turns.
+A module has classes of cases, each of which can be checked and made smaller, and functions that make a case from a
+random generator, ``choose``. ``__main__`` runs the kinds by turns.
 """

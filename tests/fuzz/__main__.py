@@ -28,7 +28,7 @@ KINDS: dict[str, Kind] = {
     for module in (texts, fluent, kernels, answers, values, windows, faults, live)
     for name, kind in module.KINDS.items()
 }
-#: A kind that has failed so often is left out: its failures may well be one.
+#: A kind that has failed so often is left out: its failures may well have one cause.
 ENOUGH = 5
 
 

@@ -21,7 +21,7 @@ from cetdsl.planning.sharing import SHARING
 from fuzz.cases import Case, Kind, Streams, with_smaller_text, within, without_parts
 
 STREAMS = 30
-#: What a session may say, the plainest first.
+#: Settings of a session with the values that they may have, the plainest first.
 SETTINGS: dict[str, tuple[str, ...]] = {
     "spark.sql.shuffle.partitions": ("3", "1", "3", "3", "3", "8", "300"),
     "spark.sql.ansi.enabled": ("true", "false"),
@@ -44,12 +44,12 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "spark.sql.execution.pandas.convertToArrowArraySafely": ("false", "true"),
     "spark.sql.decimalOperations.allowPrecisionLoss": ("true", "false"),
 }
-#: How the rows may lie.
+#: The ways in which the rows may be held; see :func:`laid_out`.
 INPUTS = ("plain", "cached", "one partition", "many partitions", "checkpointed", "broadcast", "view", "union", "sorted")
 
 
 def laid_out(df: Any, how: str) -> Any:
-    """The same rows, otherwise held."""
+    """The same rows, held in one of the ways of :data:`INPUTS`."""
     if how == "cached":
         return df.cache()
     if how == "one partition":
@@ -123,7 +123,7 @@ class CompleteAnswer(Answer):
 
 @attrs.frozen
 class WorkloadAnswer(Answer):
-    """A query in company: each query of a workload, which share what they can."""
+    """A workload of the query and its ``company``, which share what they can; the answers of all are judged."""
 
     company: list[str] = attrs.Factory(list)
 

@@ -1,4 +1,4 @@
-"""What all kinds of attack have in common: a case that passes or fails, grows smaller, and becomes a test."""
+"""What all kinds of attack have in common: cases that pass or fail, that are made smaller, and that become tests."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from cetdsl.errors import CetdslError, recover
 from cetdsl.frontend.sase import parse
 from cetdsl.pattern.text import unparse
 
-#: Where the tests are written that failures become.
+#: The folder of the tests that are written for failures.
 FOUND = Path(__file__).parent / "found"
 #: How many smaller cases are tried for one failure, and for how many seconds.
 ATTEMPTS, SECONDS = 400, 60
 
 
 class Failure(AssertionError):
-    """A case is not answered as it should be."""
+    """Raised if a case is not answered as it should be."""
 
 
 @attrs.frozen
 class Case:
-    """One attack. Its fields are values whose ``repr`` makes them again, so that a test can hold them."""
+    """One attack. The ``repr`` of its fields is Python that makes them again, so that a test can hold the case."""
 
     def check(self, spark: Any = None) -> None:
         """Raises whatever should not be raised, or a :class:`Failure`."""
@@ -70,7 +70,7 @@ class Kind(NamedTuple):
 
 @contextmanager
 def within(seconds: float, hung: float = 60) -> Iterator[None]:
-    """A block that must not take more seconds of this thread's work, nor hang."""
+    """Raises if the block takes more processor seconds of this thread, or more than ``hung`` seconds of the clock."""
 
     def give_up(*_: object) -> None:
         raise Failure(f"not done after {hung} seconds")
@@ -89,7 +89,7 @@ def within(seconds: float, hung: float = 60) -> Iterator[None]:
 
 @contextmanager
 def only_ours(also: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
-    """A block that may raise an error of cetdsl that can be printed, and no other."""
+    """Suppresses an error of cetdsl with a message that can be printed, and errors of ``also``; raises all others."""
     try:
         yield
     except also:
@@ -106,7 +106,7 @@ def only_ours(also: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
 
 
 def failure_of(case: Case, spark: Any) -> BaseException | None:
-    """What a case fails with."""
+    """The error with which a case fails, None if it passes."""
     try:
         case.check(spark)
     except Exception as error:
@@ -149,7 +149,7 @@ def test_{name_of_test}({fixture}):
 
 
 def write_down(case: Case, error: BaseException, origin: str, kind: Kind) -> Path:
-    """Makes a test of a case that fails."""
+    """Writes a file with a test of a case that fails, and returns its path."""
     FOUND.mkdir(exist_ok=True)
     source = repr(case)
     name_of_test = f"{type(case).__name__.lower()}_{hashlib.sha256(source.encode(errors='replace')).hexdigest()[:10]}"
@@ -178,7 +178,7 @@ def without_parts(parts: list[Any]) -> Iterator[list[Any]]:
 
 
 def with_smaller_text(case: Any) -> Iterator[Any]:
-    """The case with queries that say less."""
+    """The case with a query that lacks one of its conditions, aggregates or clauses, each in turn."""
     query = parse(case.text)
     for index in range(len(query.where)):
         yield attrs.evolve(

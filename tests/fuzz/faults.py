@@ -1,6 +1,6 @@
-"""What a machine does to a query: damaged files and caches, killed workers, memory and disks that are full, and sizes.
+"""Faults of a machine: damaged files and caches, killed workers, memory and disks that are full, and very large data.
 
-The large ones run in processes of their own, with Spark or without.
+All but those of the command line run in processes of their own, with Spark or without.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cetdsl.kernels import _disk
 from fuzz.cases import Case, Failure, Kind, within
 
 COUNT = "RETURN COUNT(*) AS n PATTERN SEQ(A, B+)"
-#: Contents of files that are asked as events, and of files with a query.
+#: Contents of files that are given as events, and of files that are given as queries.
 CONTENTS: tuple[bytes, ...] = (b"", b"\n", b"\0" * 100, b"PAR1" + b"\xff" * 50 + b"PAR1", b"\xff\xfet\0,\0")
 CONTENTS += (
     b"t,type\n1,A\n2,B\n",
@@ -51,7 +51,7 @@ OPTIONS += (["--time", "t", "--trends"], ["--time", "t", "--complete", "ends"], 
 
 @attrs.frozen
 class Command(Case):
-    """The command line over a file: an answer, or one message."""
+    """The command line over a file: it must answer, or end with one message."""
 
     content: bytes
     ending: str
@@ -97,7 +97,7 @@ def command(choose: Random) -> Command:
 def run_script(
     script: str, arguments: list[str], seconds: float, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """A process of its own; one that hangs is a failure."""
+    """Runs a script in a process of its own, with :class:`Failure` if it takes too long."""
     tests = Path(__file__).parent.parent
     path = os.pathsep.join([str(tests.parent), str(tests), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", script, *arguments]

@@ -1,4 +1,4 @@
-"""Hostile arguments of public methods and functions: each is taken, or refused by an error of ours."""
+"""Hostile arguments of public methods and functions: each must be taken, or refused by an error of cetdsl."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ ASKED: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 @attrs.frozen
 class Asked(Case):
-    """One question with hostile arguments; nothing runs, but what cannot be shown is no answer."""
+    """One call with hostile arguments. No job runs, but what the call returns must have a text."""
 
     what: str
     first: str

@@ -1,4 +1,4 @@
-"""Random streams, cut in any way into batches, chunks and time buckets, through the kernels; the reference judges."""
+"""Kernels over random streams, cut in any way into batches, chunks and time buckets; the reference judges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cetdsl.ir.kernel import ENDS, MAXIMAL
 from cetdsl.pattern.text import unparse
 from fuzz.cases import Failure, Kind, Streams, within
 
-#: Seconds of one case; most of them are the reference's.
+#: Seconds that one case may take; most of them are the reference's.
 LIMIT = 60
 
 
@@ -39,7 +39,7 @@ class Kernel(Streams):
 
 @attrs.frozen
 class Complete(Streams):
-    """A query over streams: the complete trends of one reading, by one algorithm."""
+    """A query over streams: the trends that are complete by one definition of completeness, by one algorithm."""
 
     ties: tuple[str, ...]
     completeness: str

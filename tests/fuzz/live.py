@@ -22,7 +22,7 @@ from cetdsl.pattern.nodes import And
 from cetdsl.pattern.text import unparse
 from fuzz.cases import Case, Kind, within
 
-#: Cuts that make no event late. One of each stream to a micro-batch would: some streams are far ahead of others.
+#: Cuts that make no event late. A cut of one event of each stream would, as some streams are far ahead of others.
 CUTS = test_streaming.IN_THREE, test_streaming.DRAWN, test_streaming.WHOLE
 #: Queries of one run, which each take as long as some 60 streams.
 QUERIES = 4
@@ -30,7 +30,10 @@ QUERIES = 4
 
 @attrs.frozen
 class LiveStream(Case):
-    """Queries, each with the number of what is asked and what breaks ties, over so many of the generated streams."""
+    """Queries over some of the generated streams.
+
+    Each query has the number of what is asked, in ``test_streaming.ASKED``, its text, and the columns that break ties.
+    """
 
     queries: list[tuple[int, str, tuple[str, ...]]]
     first: int

@@ -1,6 +1,6 @@
-"""Query texts that chance makes up: of the grammar's rules, of nodes, of published queries, all of them damaged.
+"""Random query texts: from the grammar's rules, from nodes and from published queries, most of them damaged.
 
-Each has an answer's plan or an error of cetdsl within seconds, and no other exception.
+Within seconds, each must be planned, or refused by an error of cetdsl; no other exception may be raised.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def published() -> tuple[str, ...]:
 
 
 def of_a_pattern(choose: Random, pattern: str) -> str:
-    """A string that a regular expression may match; looking ahead and behind counts for nothing."""
+    """A string that a regular expression may match, were it not for lookaheads and lookbehinds."""
     try:
         from re import _parser as parser
     except ImportError:  # before Python 3.11
@@ -192,12 +192,12 @@ def _piece(choose: Random, op: Any, value: Any) -> str:
     return ""
 
 
-#: What the rules of names, numbers, strings and units mostly give, rather than what their regular expressions say.
+#: What rules for names, numbers, strings and units mostly give, rather than random strings of their expressions.
 _LIKELY = words("A B A B A B C x y k g 1 2 5 3 2.5 'u' '2024-01-01' ticks minutes days < > = + abs upper")
 
 
 def of_a_rule(choose: Random, rule: Any, depth: int = 0) -> str:
-    """A text of a rule of the grammar; the deeper, the shorter."""
+    """A random text of a rule of the grammar; the deeper the rule is nested, the shorter."""
     if isinstance(rule, pp.Regex):
         likely = [each for each in _LIKELY if rule.re.fullmatch(each)]
         return choose.choice(likely) if likely and choose.random() < 0.9 else of_a_pattern(choose, rule.re.pattern)

@@ -1,6 +1,7 @@
 """Hostile values of every type of Spark as keys, in comparisons and in aggregates.
 
-The reference judges types that it knows; of the others nothing is asked but that no foreign error comes.
+The reference judges values of the types that it knows. For those of other types, only errors that are not cetdsl's
+count as failures.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ TAME = {"float": [0.0, -0.0, 1.5, -2.25, 3.0], "double": [0.0, -0.0, 1.5, -2.25,
 NUMERIC = [
     kind for kind in VALUES if kind[0] in "tsfdib" and kind not in ("string", "date", "boolean", "timestamp_ntz")
 ]
-#: Expressions of SQL by type, for which nothing but an error of ours, or none, is asked.
+#: Expressions of SQL by type, for types that the reference does not know.
 OTHERS: dict[str, list[str]] = {
     "binary": ["X''", "X'00'", "X'FF00'", "CAST(repeat('x', 1000) AS binary)"],
     "timestamp": ["TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59'", "timestamp_micros(-1)"],
@@ -95,7 +96,7 @@ class Valued(Streams):
 
 @attrs.frozen
 class Odd(Case):
-    """A query over values of a type that the reference does not know: an answer, or an error of ours."""
+    """A query over values of a type that the reference does not know: it must be answered, or refused by cetdsl."""
 
     text: str
     values: list[str]

@@ -1,1 +1,1 @@
-"""Complete trends out of graphs: plans of cuts, graphlets, anchors, containment."""
+"""Extracts complete trends from graphs: plans of cuts, graphlets, anchors, containment."""

@@ -1,12 +1,13 @@
 """Chooses anchors among the attribute vertices, so that partial trends are few, and so are the visits to them.
 
-An attribute vertex is a list of nodes that the edges of many others lead to. In a graph whose nodes share stretches of
-targets, these stretches, united where they overlap, are the lists. Where every node has a stretch of its own, each
-target is a list by itself. Lists with most edges come first.
+*Anchors* are nodes at which trends are cut into partial trends: a partial trend ends where an edge leads to an anchor.
+All nodes of an *attribute vertex*, a list of nodes that the edges of others lead to, become anchors together. In a
+graph whose nodes share stretches of targets, these stretches, united where they overlap, are the lists. Where every
+node has a stretch of its own, each target is a list by itself. The lists with most edges become anchors first.
 
-With more anchors fewer partial trends are kept, and they are visited more often: once for each way that the search
-comes to them. The number of anchors is that with which both together are least, among 1, 2, 4, ... times the least that
-keeps the partial trends within the memory.
+With more anchors there are fewer partial trends to keep, but the search visits them more often, once for each path that
+leads to one. Let n be the least number of attribute vertices with which the partial trends fit the memory. Of n, 2n,
+4n, ... (of 0, 2, 4, ... if n is 0), the number is taken for which partial trends and visits together are fewest.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from cetdsl.kernels.vocabulary import Bools, Graph, Ints
 def choose_anchors(
     graph: Graph, rules: Rules, scope: Scope, flow: Flow, most: float, asked: int | None = None
 ) -> tuple[Junctions, float, float, int]:
-    """Chooses the anchors of the stretch of nodes that a flow is of.
+    """Chooses the anchors in the stretch of nodes that ``flow`` describes.
 
-    If so many are ``asked`` for, there are so many, or all that there are. Else at most ``most`` partial trends lie
-    between them, or as few as can be, and the number of anchors is the one that costs least.
+    If a number is ``asked`` for, so many attribute vertices become anchors, or all if there are fewer. Else their
+    number is the one that costs least, among those with at most ``most`` partial trends; if none has so few, all become
+    anchors.
 
-    Returns the junctions, the partial trends and how many of them a search visits, and the number of the attribute
+    Returns the junctions, the number of partial trends, the visits of a search to them, and the number of attribute
     vertices chosen.
     """
     first, last = flow.first, flow.first + len(flow.paths)
@@ -82,7 +84,7 @@ def attribute_vertices(graph: Graph, scope: Scope, first: int, last: int) -> tup
                 degree[target[k] - first] += 1
     group = np.full(count, -1, dtype=np.int64)
     if edges <= max(high - low, 0):
-        # No stretch is shared, unless a stretch that nobody uses makes up for it.
+        # There are no more edges than targets, so no stretches overlap (unless unused targets make up for it).
         for v in range(count):
             if degree[v] > 0:
                 group[v] = v

@@ -24,11 +24,11 @@ from cetdsl.kernels.complete.cut_plan import (
 )
 from cetdsl.kernels.vocabulary import Floats, Ints
 
-#: Partial plans that branch and bound looks at before it gives up on proving its plan the best.
+#: The number of partial plans after which branch and bound gives up on proving its plan the best.
 BUDGET = 2_000_000
-#: Partial plans per boundary between atoms that it goes on with after that.
+#: The number of partial plans per boundary between atoms that it goes on with after that.
 WIDTH = 64
-#: Graphlets per atom that are worth another round of pruning before the search.
+#: The number of graphlets per atom from which on another round of pruning before the search is worth its time.
 DENSE = 16
 
 
@@ -41,15 +41,15 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
     Notes
     -----
     Three principles prune the search. *Infeasible level*: no plan of so few graphlets fits the limit, not even if it
-    were perfectly balanced. *Unbalanced node*: a graphlet exceeds the limit together with the least memory that the
-    rest needs. *Inefficient branch*: a graphlet's CPU, with the least that the rest needs, is not below that of a plan
-    that is known.
+    were perfectly balanced. *Unbalanced node*: a graphlet, together with the least memory that the rest needs, exceeds
+    the limit. *Inefficient branch*: a graphlet's CPU, together with the least that the rest needs, is not below that of
+    a plan that is known.
 
-    Plans that are nearly balanced come first and supply that known plan: they are the cheapest where each byte has a
-    price. The price at which the cheapest plan just fits also makes the third principle sharper, because a plan that
-    fits the limit costs at least its priced CPU less the price of the whole limit (Lagrange relaxation; Handler and
-    Zang, *Networks* 10, 1980). Of the partial plans from a boundary to the end, all those are left out that another one
-    undercuts in memory and in CPU.
+    To find a known plan, the search first looks at plans that are nearly balanced: those that are the cheapest if each
+    byte has a price, which is added to the CPU. The price at which the cheapest plan just fits the limit also sharpens
+    the third principle: a plan that fits the limit costs at least its priced CPU less the price of the whole limit
+    (Lagrange relaxation; Handler and Zang, *Networks* 10, 1980). Of the partial plans from a boundary to the end, the
+    search drops each one that another one undercuts both in memory and in CPU.
 
     The search begins at the last atom: paths multiply from atom to atom, so that the last cuts decide most.
     """
@@ -59,7 +59,7 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
         return uncached_plan(costs, 0)
     gap, again = math.inf, True
     while again:
-        # Each round leaves fewer graphlets, for which another price tells more.
+        # Each round leaves fewer graphlets, among which another price excludes more.
         known = _nearly_balanced(choices, limit)
         choices = choices.without(choices.priced(known.price), known.most_priced(limit))
         choices = choices.without(choices.memory, limit)
@@ -76,8 +76,8 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
 class _Known(NamedTuple):
     """A plan within the limit, and bounds on better ones.
 
-    ``price`` is the CPU, in units of `Choices`, that a byte costs. No plan within the limit has less CPU than this one
-    has, less the ``gap``.
+    ``price`` is the CPU, in units of `Choices`, that a byte costs. Each plan within the limit has at least the CPU of
+    this one minus the ``gap``.
     """
 
     path: Path
@@ -86,20 +86,21 @@ class _Known(NamedTuple):
 
     @property
     def most_cpu(self) -> float:
-        """Returns the CPU that a plan which is as good costs at most."""
+        """Returns the most CPU that a plan as good as this one can have."""
         return self.path.cpu * (1 + ROUNDING)
 
     def most_priced(self, limit: float) -> float:
-        """Returns what a plan that is as good and fits the limit costs at most, with all its bytes paid for."""
+        """Returns the most CPU, plus price of bytes, of a plan within the limit that is as good as this one."""
         return (self.path.cpu + self.price * limit) * (1 + ROUNDING) if self.price else self.most_cpu
 
 
 def _nearly_balanced(choices: Choices, limit: float) -> _Known:
     """Finds a good plan within the limit: the cheapest plan if each byte had a price.
 
-    It may also be as cheap as such a plan that exceeds the limit. The plans that are the cheapest at some price are the
-    corners of a convex line, from the least CPU, which takes too much memory, to the least memory. The two corners next
-    to the limit are found by asking for what lies below the straight line between two plans on either side of it.
+    Plotted by memory and CPU, the plans that are the cheapest at some price are the corners of a convex line, from the
+    plan of least CPU, which takes too much memory, to the plan of least memory. Two plans on either side of the limit
+    are moved along this line: the slope of the straight line between them is the next price, and the cheapest plan at
+    this price replaces one of them, until none lies below the straight line.
     """
     above = cheapest(choices, choices.cpu)
     if above.memory <= limit:
@@ -120,8 +121,8 @@ def _nearly_balanced(choices: Choices, limit: float) -> _Known:
 class _Partial(NamedTuple):
     """Plans for the last atoms, one per entry.
 
-    ``start`` is the first of those atoms, ``way`` is how the first graphlet is gone through, and ``rest`` the partial
-    plan for what comes after it.
+    ``start`` is the first of those atoms, ``way`` says whether the first graphlet is cached or walked, and ``rest`` is
+    the partial plan for what comes after it.
     """
 
     start: Ints
@@ -157,7 +158,7 @@ class _Search:
         self.considered = 0
 
     def _least_cpu(self) -> Floats:
-        """Row g is the least CPU of the atoms before each boundary in at least g graphlets."""
+        """Returns the least CPU of the atoms before each boundary (column) in at least g graphlets (row g)."""
         cpu = self.choices.cpu.min(axis=0)
         rows = [least_before(self.choices.cpu)]
         while len(rows) < self.level:
@@ -202,7 +203,7 @@ class _Search:
         return np.union1d(cheapest, spread)
 
     def _extend(self, partial: _Partial, start: int, way: Ints, rest: Ints) -> _Partial:
-        """Adds one graphlet each to partial plans, without unbalanced nodes and inefficient branches."""
+        """Extends each partial plan by one graphlet in front, and drops unbalanced nodes and inefficient branches."""
         memory = partial.memory + self.choices.memory[way, start, partial.start]
         cpu = partial.cpu + self.choices.cpu[way, start, partial.start]
         graphlets = partial.graphlets + 1
@@ -216,7 +217,10 @@ class _Search:
 
 
 def _not_undercut(partial: _Partial) -> Ints:
-    """Keeps the partial plans that no other one undercuts in memory, and in CPU or graphlets; by rising memory."""
+    """Returns the partial plans that no other one undercuts, by rising memory.
+
+    Another one undercuts a plan if it needs no more memory, and less CPU, or as much in fewer graphlets.
+    """
     rank = np.empty(len(partial.start), dtype=np.int64)
     rank[np.lexsort((partial.memory, partial.graphlets, partial.cpu))] = np.arange(len(rank))
     order = np.lexsort((rank, partial.memory))

@@ -1,9 +1,10 @@
 """Drops trends that another one of their key and window contains: the definition of completeness, taken literally.
 
-The trends of a key come longest first. So what could contain a trend has come before it, and, since containment is
-transitive, is itself kept or contained in one that is. Only kept trends are remembered: their bindings stand one after
-the other in one array, and those of the same event and variable are threaded into a list. A trend is looked up in the
-shortest list of its bindings.
+The trends of a key come longest first. So each trend that could contain another one has come before it, and, since
+containment is transitive, has been kept or is contained in one that has. Only kept trends are remembered: their
+bindings stand one after the other in one array. All bindings of one event to one variable have a number in common,
+their *code*, and are linked into a list. A new trend is looked for in those kept trends that the shortest list of its
+bindings leads to.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_nu
 
 Words = NDArray[np.uint64]
 
-#: Positions in the array of counters: the number of the key that is being read, its distinct bindings, kept trends, and
-#: the bindings of these.
+#: Positions in the array of counters: the number of the key and window that is being read, and how many distinct
+#: bindings, kept trends, and bindings of kept trends it has.
 _KEY, _CODES, _TRENDS, _BINDINGS = 0, 1, 2, 3
-#: What each of these takes in the arrays below, a half-empty hash table included.
+#: The bytes that a code, a kept trend, and a binding of one take in the arrays below, a half-empty hash table included.
 _CODE_BYTES, _TREND_BYTES, _BINDING_BYTES = 64, 16, 16
 
 
 class _Table(NamedTuple):
-    """The distinct bindings of a key, in an open hash table; entries with the ``key`` of another one are free."""
+    """The distinct bindings of a key, in an open hash table; slots with the number of another ``key`` are free."""
 
     key: Ints
     event: Ints
@@ -45,10 +46,10 @@ class _Table(NamedTuple):
 class _Kept(NamedTuple):
     """The kept trends of a key.
 
-    Per code of a binding, ``head`` is where it occurs last among the bindings (-1: nowhere), ``times`` how often. Per
-    binding of the kept trends, one trend after the other, there are its ``code``, the trend that is its ``owner``, and
-    where the same one occurs before (``previous``). Per trend there are its ``start`` among the bindings, and its
-    ``signature``: the set of its bindings, folded into 64 bits.
+    For each code, ``head`` is its last position among the bindings of the kept trends (-1: it has none), and ``times``
+    the number of its positions. For each of these bindings, one trend after the other, there are its ``code``, the
+    trend that is its ``owner``, and the position before it with the same code (``previous``; -1: none). For each trend
+    there are its ``start`` among the bindings, and its ``signature``: the set of its codes, folded into 64 bits.
     """
 
     head: Ints
@@ -64,7 +65,7 @@ def containment_stream(spec: ContainmentSpec, batches: Iterator[pa.RecordBatch])
     """Yields the trends that no other one of their key and window contains.
 
     The rows are sorted by key, window and falling length. The columns are the shown keys, the window if sliding, and
-    the trend. Kept trends of one key and window that outgrow the memory that they may take are a GroupTooLarge.
+    the trend. GroupTooLarge is raised if the kept trends of one key and window take more than ``spec.memory`` bytes.
     """
     sieve, position = _Sieve(spec), spec.layout.position
     names = pa.array(spec.variables, pa.string())
@@ -90,7 +91,7 @@ def containment_stream(spec: ContainmentSpec, batches: Iterator[pa.RecordBatch])
 
 
 def _fresh(keys: list[pa.Array], before: list[pa.Array] | None, count: int) -> Bools:
-    """Whether each row begins a key and window; ``before`` holds those of the row before the first one."""
+    """Whether each row begins a key and window; ``before`` has the key and window of the row before the first one."""
     if before is None:
         return differs_from_previous(keys, count)
     joined = [pa.concat_arrays(pair) for pair in zip(before, keys, strict=True)]
@@ -179,7 +180,7 @@ def _move(old: _Table, new: _Table, key: int) -> None:
 
 @inlined
 def _is_subsequence(kept: _Kept, trend: Places, low: int, high: int) -> bool:
-    """Whether the kept bindings ``low:high`` hold all of a trend's in the same order."""
+    """Whether a trend's bindings occur among the kept bindings ``low:high``, in the same order."""
     at = low
     for code in trend:
         while at < high and kept.code[at] != code:
@@ -201,7 +202,10 @@ def _is_stretch(kept: _Kept, trend: Places, low: int, high: int) -> bool:
 
 @jit
 def _is_contained(kept: _Kept, trend: Places, signature: np.uint64, unbroken: bool) -> bool:
-    """Whether a longer one of the kept trends contains a trend, all of whose bindings occur among them."""
+    """Whether a longer kept trend contains a trend, all of whose codes must be known.
+
+    If ``unbroken``, the trend's bindings have to stand side by side in the longer one.
+    """
     rarest = 0
     for k in range(1, len(trend)):
         if kept.times[trend[k]] < kept.times[trend[rarest]]:

@@ -3,13 +3,14 @@
 A graph is a row of *atoms* (atomic graphlets, 0 to m - 1 in time), which cannot be cut. A plan cuts it between some of
 them. Each *graphlet*, the atoms between two cuts, is either *cached*: its partial trends are kept in memory and
 stitched, or *walked*: its vertices are visited depth first, again for every path that reaches it, and nothing is kept.
-One cached graphlet is t-cet, one walked graphlet is m-cet, and all that lies between them is h-cet.
+A plan of one cached graphlet is the algorithm t-cet, a plan of walked graphlets only is m-cet, and all others are
+h-cet.
 
 A plan is a path over the m + 1 boundaries of atoms, and a graphlet is an arc of it with two costs that add up: memory,
 which is limited, and CPU, which is to be least. That is a shortest path with one limited resource (Poppe et al.,
 *Complete Event Trend Detection in High-Rate Event Streams*, SIGMOD 2017). The best plan has the least CPU of all that
-fit the limit, then the fewest cuts, then the least memory. Branch and bound finds it, unless a budget of partial plans
-is spent; the greedy optimizer looks at one cut at a time, and its plan is often good.
+fit the limit, then the fewest cuts, then the least memory. Branch and bound finds it unless it has looked at too many
+partial plans; the greedy optimizer chooses one cut at a time, and its plan is often good.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from cetdsl.kernels.vocabulary import Bools, Floats, Ints
 #: The two ways to go through a graphlet; first axis of the arrays of `Choices`.
 CACHED, WALKED = 0, 1
 
-#: CPU is compared to this many binary digits of the least that any plan could need. Beyond them millions of plans
-#: differ, but by too little to matter.
+#: CPU is rounded to this many binary digits of the least CPU that any plan could need. In further digits millions of
+#: plans differ, but by too little to matter.
 DIGITS = 40
-#: Stands for what is larger; sums and products of two such numbers are still in the range of doubles.
+#: Stands for all larger costs; sums and products of two such numbers are still in the range of doubles.
 HUGE = 1e150
 #: Relative error of a sum of doubles that was taken in another order.
 ROUNDING = 1e-12
@@ -40,15 +41,15 @@ ROUNDING = 1e-12
 class Costs(NamedTuple):
     """The costs of graphlets: entry ``[i, j]`` is of atoms ``i`` to ``j - 1``; those with ``j <= i`` are not read.
 
-    ``memory`` is bytes of the partial trends of a graphlet, whole numbers, so that their sums are exact whatever the
-    order, infinite where they are too many to count. ``cpu`` is steps if the graphlet is cached, ``walk`` if it is
-    walked; without ``walk`` every graphlet is cached, or, where that does not fit, none.
+    ``memory`` is the bytes of a graphlet's partial trends. These are whole numbers, so that their sums are exact in any
+    order, or infinite where there are too many partial trends to count. ``cpu`` is the steps if the graphlet is cached,
+    ``walk`` the steps if it is walked; without ``walk`` every graphlet is cached, or, where that does not fit, none.
 
-    The CPU of all graphlets of a plan adds up to the steps that the plan takes: the references that it writes into the
-    cache or as complete trends, and the vertices or cached partial trends that it visits. For t-cet to come out where
-    memory is ample, the entries that end at the last atom must count the references of the complete trends, but not
-    ``cpu[0, m]``, where the cached trends are the complete ones. Only proportions matter: where counts would leave the
-    range of doubles, all of them may be divided by the same number.
+    The steps of a plan are the sum over its graphlets: the references that it writes into the cache or as complete
+    trends, and the vertices or cached partial trends that it visits. The entries of graphlets that end with the last
+    atom include the references of the complete trends. ``cpu[0, m]`` does not, because there the cached trends are the
+    complete ones; so t-cet is the best plan where memory is ample. Only proportions matter: where counts would leave
+    the range of doubles, all of them may be divided by the same number.
     """
 
     memory: Floats
@@ -66,9 +67,10 @@ class CutPlan:
     """Graphlets of ``atoms`` atoms, and their predicted costs.
 
     A cut ``c`` lies between atoms ``c - 1`` and ``c``; ``cached`` says which graphlets are cached, the others are
-    walked. ``memory`` is bytes of all cached partial trends, and ``cpu`` is steps (see :class:`Costs`), infinite where
-    they are too many to count or, for want of costs, not known. The optimizer looked at ``considered`` plans, partial
-    plans or cuts. No plan within the limit needs less CPU (to `DIGITS` binary digits) if this one is ``optimal``.
+    walked. ``memory`` is the bytes of all cached partial trends, and ``cpu`` the steps (see :class:`Costs`), infinite
+    where there are too many to count, or where no costs of walks are known. ``considered`` is the number of plans,
+    partial plans or cuts that the optimizer looked at. If the plan is ``optimal``, no plan within the limit needs less
+    CPU (to `DIGITS` binary digits).
 
     Examples
     --------
@@ -120,7 +122,7 @@ class Choices(NamedTuple):
         return self.cpu + price * self.memory if price else self.cpu
 
     def without(self, weights: Floats, most: float) -> Choices:
-        """Returns these choices but for the graphlets with which every plan weighs more than ``most``."""
+        """Returns these choices without the graphlets that only plans of a weight above ``most`` can contain."""
         dropped = least_before(weights)[:-1, None] + weights + _least_after(weights) > most
         return Choices(np.where(dropped, np.inf, self.memory), np.where(dropped, np.inf, self.cpu))
 
@@ -134,7 +136,7 @@ class Path(NamedTuple):
 
 
 def choices_of(costs: Costs, limit: float) -> Choices:
-    """Makes all graphlets; their CPU is in units of the last of the `DIGITS` of the least that a plan could need."""
+    """Makes all graphlets; the unit of their CPU is the last of the `DIGITS` digits of the least CPU of any plan."""
     walk = np.full_like(costs.cpu, np.inf) if costs.walk is None else costs.walk
     memory = np.stack([costs.memory, np.zeros_like(walk)])
     cpu = np.stack([costs.cpu, walk])
@@ -149,7 +151,7 @@ def choices_of(costs: Costs, limit: float) -> Choices:
 
 
 def least_before(weights: Floats) -> Floats:
-    """Returns the least weight of all atoms before each boundary; infinite where no plan cuts there."""
+    """Returns the least weight of graphlets for all atoms before each boundary; infinite where no plan cuts there."""
     weights = weights.min(axis=0)
     before = np.zeros(len(weights) + 1)
     for there in range(1, len(before)):
@@ -158,7 +160,7 @@ def least_before(weights: Floats) -> Floats:
 
 
 def _least_after(weights: Floats) -> Floats:
-    """Returns the least weight of all atoms after each boundary."""
+    """Returns the least weight of graphlets for all atoms after each boundary."""
     weights = weights.min(axis=0)
     after = np.zeros(len(weights) + 1)
     for back in range(len(weights) - 1, -1, -1):
@@ -182,9 +184,9 @@ def cheapest(choices: Choices, weights: Floats) -> Path:
 def lowest_level(memory: Floats, limit: float, sizes: Ints | None = None) -> int:
     """Returns the level below which no plan is feasible; a plan's level is the number of its graphlets.
 
-    ``sizes`` are those of the atoms (by default each has the size 1). g graphlets of n need at least as much memory as
-    if they all had the same size n / g, and if every size needed the least that the convex hull of all graphlets of all
-    sizes allows. This bound falls with g.
+    ``sizes`` are those of the atoms (by default each has the size 1), n in all. The least memory of a graphlet of each
+    size has a convex lower hull. So g graphlets need at least g times the hull's value at the size n / g, as if they
+    were perfectly balanced. This bound falls with g.
     """
     atoms = len(memory)
     before = np.concatenate([[0], np.cumsum(np.ones(atoms, dtype=np.int64) if sizes is None else sizes)])
@@ -215,11 +217,11 @@ def _least_by_size(memory: Floats, before: Ints) -> list[tuple[int, float]]:
 
 
 def make_plan(costs: Costs, graphlets: Iterable[Graphlet], considered: int, optimal: bool) -> CutPlan:
-    """Makes the plan of these graphlets, with walks that lie side by side made one."""
+    """Makes the plan of these graphlets; neighbouring graphlets that are walked become one."""
     merged: list[Graphlet] = []
     for graphlet in graphlets:
         if merged and merged[-1].way == graphlet.way == WALKED:
-            # Visits add up, so that two walks side by side are one, whatever the digits that were dropped.
+            # The visits of two walks add up to those of one over both; only the digits that were dropped may differ.
             joint = merged[-1]._replace(stop=graphlet.stop)
             if _cpu(costs, joint) <= (_cpu(costs, merged[-1]) + _cpu(costs, graphlet)) * (1 + ROUNDING):
                 merged[-1] = joint
@@ -242,5 +244,5 @@ def _cpu(costs: Costs, graphlet: Graphlet) -> float:
 
 
 def uncached_plan(costs: Costs, considered: int) -> CutPlan:
-    """Makes the plan that keeps nothing, for when nothing else fits."""
+    """Makes the plan that caches nothing, which is used where no other plan fits."""
     return make_plan(costs, [Graphlet(WALKED, 0, costs.atoms)], considered, optimal=True)

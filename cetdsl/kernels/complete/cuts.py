@@ -1,15 +1,14 @@
 """Finds where the graph of a window can be cut and the exact cost of each graphlet, and has the optimizer plan cuts.
 
-A *cut* is a point in time such that every edge that crosses it leads from one of the last vertices before it to one of
-the first ones beyond: all successors of its source lie beyond, and all predecessors of its target before it. Between
-two such points lies an *atom*. The optimizer is given so many of them at most (`MOST_ATOMS`). Neighbours are joined
-where there are more, and an atom whose own partial trends break the memory limit is cut where it should not be, for
-that costs some visits but no trend.
+A *cut* is a point in time such that, for every edge that crosses it, all successors of its source lie after the cut and
+all predecessors of its target before it. Two neighbouring cuts bound an *atom*. The optimizer gets at most `MOST_ATOMS`
+atoms: if there are more, neighbours are joined. An atom whose own partial trends break the memory limit is divided at
+points that are no cuts, which costs some visits but loses no trend.
 
-The number of partial trends of a graphlet is the number of paths in it, which adds up edge by edge, and so does the
-number of times that a search visits it. So costs are exact, however many trends there are, as long as doubles hold
-them. They count what is put on the path that the search stands on: a vertex that is walked, all vertices of a partial
-trend that is prolonged, and, since it is only read, one for a partial trend that ends a trend.
+The number of partial trends of a graphlet is the number of paths in it. It adds up edge by edge, and so does the
+number of times that a search visits them. So costs are exact, however many trends there are, as long as doubles hold
+them. A *visit* is a vertex that the search puts on its path: a vertex that is walked, or each vertex of a partial trend
+that is prolonged. A partial trend that ends a trend is only read, and counts as one visit.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Index, Ints, Places
 
 #: Bytes of a partial trend: its first vertex, what follows, and its length (int32 each).
 ENTRY_BYTES = 12
-#: Atoms that an optimizer is given to choose from, and those that exhaustive search is given.
+#: The most atoms that an optimizer is given, and the most that exhaustive search is given.
 MOST_ATOMS, MOST_EXHAUSTIVE = 32, 16
-#: Edges that may be looked at, over and over again, to find the costs of a window's graphlets.
+#: How often edges may be looked at to find the costs of a window's graphlets; each edge counts every time.
 MOST_LOOKS = 2**23
 
 
 class Scope(NamedTuple):
     """The part of a graph that graphlets are made of: the events ``low:high`` and the nodes ``first:last``.
 
-    What is found must also hold in other windows that contain the nodes if it is ``lasting``; then ``high`` and
-    ``last`` are those of the whole graph.
+    If it is ``lasting``, later windows that hold the graphlet use its partial trends, too. Then ``high`` is after all
+    events, and ``last`` after all nodes of the graph.
     """
 
     low: int
@@ -60,9 +59,10 @@ class Scope(NamedTuple):
 class Flow(NamedTuple):
     """The paths from roots to each node of a stretch, which begins with the node ``first``.
 
-    ``paths`` is the number of paths to each node, ``refs`` the sum of their lengths, and ``visits`` the number of all
-    of them, which is how often a walk visits a node. ``longest`` is the length of the longest path. ``trends`` and
-    ``trend_refs`` are the number and the lengths of those that are trends; ``nodes`` and ``edges`` lie on trends.
+    ``paths`` is the number of paths to each node, ``refs`` the sum of their lengths, and ``visits`` the sum of
+    ``paths``, which is the number of visits of a walk. ``longest`` is the length of the longest path. ``trends`` is the
+    number of paths that are trends, and ``trend_refs`` the sum of their lengths; ``nodes`` and ``edges`` count those on
+    trends.
     """
 
     first: int
@@ -97,13 +97,20 @@ def leads_to(
 
 @inlined
 def ends_elsewhere(ends: Bools, reach_after: Places, rules: Rules, scope: Scope, v: Index, bound: Index) -> bool:
-    """Whether other windows may end a trend at a node, because they end before it can go on to the event ``bound``."""
+    """Whether a trend may end at a node in another window: one that ends before the trend can go on to an end.
+
+    The trend can go on only to the event ``bound`` or beyond.
+    """
     return bool(scope.lasting and rules.complete and ends[v] and bound <= reach_after[v] < NEVER)
 
 
 @jit
 def find_flow(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -> Flow:
-    """Finds the paths within a stretch of nodes; those without a predecessor in it are roots."""
+    """Finds the paths within a stretch of nodes.
+
+    The roots are the nodes without a predecessor in the stretch, and, unless trends have to be complete, all nodes that
+    may begin a trend.
+    """
     target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     paths, refs = np.zeros(last - first), np.zeros(last - first)
@@ -136,7 +143,7 @@ def find_flow(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -
 
 
 class Loads(NamedTuple):
-    """The cost of walking each window: vertices to be visited, edges, and the length of the longest trend."""
+    """The cost of walking each window: visits, edges, and the length of the longest trend."""
 
     visits: Floats
     edges: Ints
@@ -157,11 +164,11 @@ def find_loads(graph: Graph, rules: Rules, windows: Windows) -> Loads:
 
 @jit
 def find_cuts(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -> Ints:
-    """Finds the nodes before which a stretch can be cut, but for its first."""
+    """Finds the nodes before which a stretch can be cut, without its first node."""
     target, starts, stops, origin, reach = graph.target, graph.start, graph.stop, graph.origin, graph.reach
     count = last - first
     earliest, latest = np.full(count, last, dtype=np.int64), np.full(count, -1, dtype=np.int64)
-    # +1 where cuts begin to be forbidden by a node, -1 where they are free again.
+    # +1 at the first cut that a node forbids, -1 after the last one.
     change = np.zeros(count + 2, dtype=np.int64)
     for v in range(first, last):
         if not is_useful(origin, reach, scope, v):
@@ -198,7 +205,7 @@ def find_cuts(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -
 def find_costs(
     graph: Graph, rules: Rules, scope: Scope, bounds: Ints, paths: Floats, most: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Finds partial trends, visits if cached and visits if walked, of all graphlets between bounds.
+    """Returns the number of partial trends, the visits if cached, and those if walked, of all graphlets between bounds.
 
     The first two are infinite for graphlets of more than ``most`` partial trends.
     """
@@ -207,7 +214,7 @@ def find_costs(
     atoms, first = len(bounds) - 1, bounds[0]
     shape = (atoms, atoms + 1)
     entries, cached, walked = np.full(shape, np.inf), np.full(shape, np.inf), np.full(shape, np.inf)
-    # Pieces that end a trend, and those that a junction prolongs.
+    # For each node, the partial trends that begin with it and end a trend, and those that an edge prolongs.
     ending, going = np.empty(bounds[atoms] - first), np.empty(bounds[atoms] - first)
     for j in range(1, atoms + 1):
         bound = bounds[j]
@@ -245,11 +252,11 @@ def find_costs(
 def plan_graphlets(
     graph: Graph, rules: Rules, scope: Scope, memory: float, flow: Flow, asked: Extraction, reuse: int = 0
 ) -> tuple[Ints, CutPlan]:
-    """Plans the graphlets of the stretch of nodes that a flow is of: returns their bounds, and the plan.
+    """Plans the graphlets of the stretch of nodes that ``flow`` describes: returns their bounds, and the plan.
 
-    All partial trends may take ``memory`` bytes. If ``reuse`` windows use them again, the graphlets are those of a
-    pane, which is planned greedily unless another optimizer is asked for. The costs of the plan are exact, whatever the
-    optimizer took for them.
+    All partial trends may take ``memory`` bytes. If ``reuse`` is not 0, the stretch is a *pane*, which so many windows
+    share, and is planned greedily unless another optimizer is asked for. The plan that is returned has exact costs,
+    whichever cost model the optimizer used.
     """
     first, last = flow.first, flow.first + len(flow.paths)
     model = _Model(graph, rules, scope, memory, flow, asked.cost_model == "exact", reuse)
@@ -288,7 +295,7 @@ def _choose_plan(costs: Costs, sizes: Ints, memory: float, optimizer: str, reuse
 
 
 def _within(plan: CutPlan, costs: Costs, memory: float) -> CutPlan:
-    """Returns a plan with exact costs, where each graphlet is an atom; those that do not fit are walked."""
+    """Returns the plan with the exact costs of its graphlets, which are given; those that do not fit are walked."""
     sizes = np.diagonal(costs.memory, 1)
     kept = np.array(plan.cached) & (sizes <= memory)
     for largest in np.argsort(-np.where(kept, sizes, 0.0), kind="stable"):
@@ -302,7 +309,7 @@ def _within(plan: CutPlan, costs: Costs, memory: float) -> CutPlan:
 class _Model(NamedTuple):
     """The optimizer's model of the costs of the graphlets of a stretch of nodes.
 
-    They are ``exact``, or those of as many vertices in the worst case.
+    The costs are ``exact``, or those that the published worst-case model gives for as many vertices.
     """
 
     graph: Graph
@@ -314,7 +321,7 @@ class _Model(NamedTuple):
     reuse: int
 
     def sizes(self, bounds: Ints) -> Ints:
-        """Returns the vertices on trends between each two bounds."""
+        """Returns the number of vertices on trends between each two bounds."""
         here = slice(bounds[0], bounds[-1])
         useful = (self.graph.origin[here] >= self.scope.low) & (self.graph.reach[here] < self.scope.high)
         sizes: Ints = np.diff(np.concatenate([[0], np.cumsum(useful)])[bounds - bounds[0]])
@@ -330,7 +337,7 @@ class _Model(NamedTuple):
         entries, cached, walked = find_costs(self.graph, self.rules, self.scope, bounds, flow.paths, most)
         with np.errstate(over="ignore"):
             cached += entries / max(self.reuse, 1)
-            # Trends are put together from pieces, unless there is but one graphlet, whose pieces they are.
+            # The last graphlet also pays for putting trends together, unless it is the only one and holds them as such.
             cached[1:, -1] += flow.trend_refs
             walked[:, -1] += flow.trend_refs
         return Costs(entries * ENTRY_BYTES, cached, walked)
@@ -339,7 +346,8 @@ class _Model(NamedTuple):
 def _joined(bounds: Ints, flow: Flow, most: int) -> Ints:
     """Joins neighbouring atoms until there are about ``most``, and returns the bounds that are left.
 
-    They are spaced evenly by a measure that grows with the atoms, and with the logarithm of the number of paths.
+    The bounds are spaced evenly by a measure that grows with the number of atoms, and with the logarithm of that of
+    paths.
     """
     first = bounds[0]
     with np.errstate(divide="ignore"):
@@ -353,7 +361,7 @@ def _joined(bounds: Ints, flow: Flow, most: int) -> Ints:
 
 
 def _cut_up(bounds: Ints, chosen: NDArray[np.intp], more: int) -> Ints:
-    """Returns the bounds, and ``more`` others within the chosen stretches, in proportion to their nodes."""
+    """Returns the bounds, and about ``more`` others within the chosen stretches, in proportion to their nodes."""
     sizes = np.diff(bounds)[chosen]
     parts = np.minimum(1 + (more * sizes) // sizes.sum(), sizes)
     inner = [np.linspace(bounds[c], bounds[c + 1], p + 1)[1:-1].astype(np.int64) for c, p in zip(chosen, parts)]

@@ -12,8 +12,8 @@ anchors    partial trends between chosen attribute vertices, joined depth first 
 =========  =====================================================================  ================================
 
 M-CET, T-CET and H-CET are those of Poppe et al., *Complete Event Trend Detection in High-Rate Event Streams*, SIGMOD
-2017; anchors, those of Mei et al., *Minimizing Cost of Complete Event Trend Detection*, ICPP 2021. What is listed in
-parts follows the order of a walk.
+2017; anchors is that of Mei et al., *Minimizing Cost of Complete Event Trend Detection*, ICPP 2021. Where tasks share
+the trends, their parts follow each other in the order of a walk.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def extract(
     """Yields the trends of windows, in blocks of ``block`` bindings; a longer trend makes a block of its own.
 
     ``variable`` is the bit number of the variable that each state reads, and ``low:high`` are the events of each
-    window. The trends are ``complete`` paths, from sources to sinks; else paths from any node that begins a trend to
-    any that ends one. After ``limit`` trends (-1: all) the extraction stops. No work is done for the others, so these
-    are found by a walk.
+    window. If ``complete``, the trends are the paths from sources to sinks; else the paths from any node that begins a
+    trend to any that ends one. The extraction stops after ``limit`` trends (-1: after all); with a limit they are found
+    by a walk, which does no work for the others.
 
-    A ``share`` (i, k) finds the i-th of k parts of the trends, with equally many refs (the sum of the lengths of
-    trends) each; about equally many where trends are put together from partial ones. ``measured`` is told what the
-    extraction took.
+    With a ``share`` (i, k), only the i-th of k parts of the trends is found. The parts have equally many refs (the sum
+    of the lengths of trends), or about equally many where trends are put together from partial ones. The bytes and
+    steps of the extraction are noted in ``measured``.
     """
     work = Work(graph, variable, low, high, complete, settings, measured)
     for job in work.share(*share) if limit < 0 else work.walk(*share):
@@ -82,12 +82,12 @@ def count_refs(
 class Survey(NamedTuple):
     """The facts about the extraction from each window; arrays of shape (windows,).
 
-    ``algorithm`` is the published one that the plan amounts to; ``nodes`` and ``edges`` are those on trends; ``atoms``
-    are atomic graphlets. The plan has so many ``graphlets``, with a cut between each two, of which so many are
-    ``cached``, or so many ``anchors``. There are so many ``trends``; ``refs`` is the sum of their lengths, exact below
-    2**53. The extraction is predicted to hold ``predicted_bytes`` and to take ``predicted_steps``: a step is a vertex
-    or partial trend that it visits, a partial trend that it writes, or a ref of a trend that it puts together.
-    ``bytes`` and ``steps`` are as measured, -1 if they were not.
+    ``algorithm`` is the published one that the plan amounts to. ``nodes`` and ``edges`` count those on trends, and
+    ``atoms`` the atomic graphlets. The plan has ``graphlets``, of which ``cached`` are cached, or ``anchors``: all
+    three are numbers. ``trends`` is the number of trends, and ``refs`` the sum of their lengths, exact below 2**53. The
+    extraction is predicted to hold ``predicted_bytes`` and to take ``predicted_steps``: a step is a vertex or partial
+    trend that it visits, a partial trend that it writes, or a ref of a trend that it puts together. ``bytes`` and
+    ``steps`` are as measured, -1 if they were not.
     """
 
     algorithm: NDArray[np.object_]
@@ -108,7 +108,7 @@ class Survey(NamedTuple):
 def survey(
     graph: Graph, low: Ints, high: Ints, *, complete: bool, settings: Settings = USUAL, measure: bool = False
 ) -> Survey:
-    """Surveys the extraction from each window; to ``measure`` it, all trends are found."""
+    """Surveys the extraction from each window; to ``measure`` it, the survey finds all trends."""
     rows = []
     for number in range(len(low)):
         measured = Measured()

@@ -1,20 +1,22 @@
 """Trends stitched together from partial trends that are kept: t-cet, h-cet and anchors, which differ in what they keep.
 
-Edges of a window are either *inner* edges or *junctions*. A *piece* is a path of inner edges from a node to where the
-trend ends or a junction leads on, and a trend is a row of pieces joined by junctions.
+Edges of a window are either *inner* edges or *junctions*. A *piece*, or partial trend, is a path of inner edges that
+begins with some node and goes on to where the trend ends or a junction leads on. A trend is a row of pieces joined by
+junctions.
 
 =========  ==================================================================================================
 t-cet      all edges are inner, so the pieces are the trends
-h-cet      edges within a cached graphlet are inner; those of other nodes are junctions, and their pieces the
-           nodes themselves, which is m-cet
+h-cet      edges within a cached graphlet are inner, and all others are junctions; a node outside of cached
+           graphlets is a piece by itself, and is walked as by m-cet
 anchors    edges into anchors, the events of chosen attribute vertices, are junctions; where windows share
            graphlets, so are edges between these
 =========  ==================================================================================================
 
-The pieces of a node are a table: each successor along an inner edge adds one entry per piece of its own, which says
-where that one is. So every edge is crossed once, and a piece takes the same space however long it is. A table lists the
-pieces that end a trend before those that a junction prolongs. Trends are then found depth first, piece by piece; those
-that end with the same table are read off it.
+Each node of a cached graphlet has a *table* of the pieces that begin with it. It has one entry for each piece of each
+successor along an inner edge, which refers to the entry of that piece. So every edge is crossed once, and a piece takes
+the same space however long it is. A table lists the pieces that end a trend before those that a junction prolongs.
+Trends are then found depth first, piece by piece. The last pieces of the trends that go on from the same node are read
+from its table one after the other.
 """
 
 from __future__ import annotations
@@ -52,18 +54,19 @@ INDEX_BYTES = 12
 #: Bytes of the search, per event of the longest trend.
 STEP_BYTES = 64
 
-#: The own entries of a position: the pieces ``entry:stop`` that each end a trend behind so many nodes of the path (the
-#: prefix) and are still to be written; and, where trends are counted, the sum of their lengths.
+#: The own entries of a position: the pieces ``entry:stop`` that are still to be written, each as the end of a trend;
+#: the number of nodes of the path that come before them in these trends (the prefix); and, where trends are counted,
+#: the sum of their lengths.
 _ENTRY, _ENTRY_STOP, _PREFIX, _REFS = range(OWN, OWN + 4)
-#: Columns of a level of the search: the pieces still to be tried, the successors still to be tried after the present
-#: one, the length of the path before and after it, and the first node behind the graphlet.
+#: Columns of a level of the search: the pieces still to be tried; the successors of the present piece that are still to
+#: be tried; the length of the path without and with this piece; and the first node after the graphlet.
 _PIECE, _PIECE_STOP, _EDGE, _EDGE_STOP, _BEFORE, _AFTER, _BOUND, _COLUMNS = range(8)
-#: Where the search finds its next node.
+#: Where the search finds its next node: among the roots, along an edge, or at the end of a piece.
 _FROM_ROOTS, _FROM_EDGES, _FROM_PIECES = range(3)
 
 
 class Tables(NamedTuple):
-    """The pieces of nodes, those of a window or more from the node ``base`` on.
+    """The tables of pieces of the nodes from ``base`` on: those of one window, or of several that share them.
 
     The entries ``first:middle`` of a node are its pieces that end a trend, ``middle:last`` those that a junction
     prolongs; ``first`` is -1 for a node without a table. Of each entry, ``node`` is the first node of the piece,
@@ -83,8 +86,8 @@ class Tables(NamedTuple):
 class Junctions(NamedTuple):
     """The edges that are junctions: those that lead to a later graphlet or to an anchor.
 
-    ``bounds`` are the first node of each graphlet, and the end; ``anchored`` says of each node from the first bound on
-    whether it is an anchor, and is empty without anchors.
+    ``bounds`` are the first node of each graphlet, and the node after the last one; ``anchored`` says of each node from
+    the first bound on whether it is an anchor, and is empty without anchors.
     """
 
     bounds: Ints
@@ -94,8 +97,8 @@ class Junctions(NamedTuple):
 class Way(NamedTuple):
     """The path that the search stands on.
 
-    ``label`` has the labels of its bindings (see :mod:`~cetdsl.kernels.enumerate.blocks`), and room for `WIDE` more;
-    each row of ``level`` is a piece or a node that it consists of, its columns are named above.
+    ``label`` has the labels of its bindings (see :mod:`~cetdsl.kernels.enumerate.blocks`), and room for `WIDE` more.
+    The path consists of pieces and nodes that are walked; each is a row of ``level``, whose columns are named above.
     """
 
     label: Ints
@@ -121,7 +124,7 @@ def _is_inner(anchored: Bools, base: Index, t: Index, bound: Index) -> bool:
 
 @jit
 def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int) -> Bools:
-    """Whether each node of a stretch ends pieces that a junction may prolong."""
+    """Whether a junction may lead on from each node of a stretch, and so prolong the pieces that end there."""
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     anchored, base = junctions.anchored, junctions.bounds[0]
@@ -160,7 +163,7 @@ def fill_tables(
                 entry_middle[v - base] = at
             if not is_useful(origin, reach, scope, v):
                 continue
-            # The piece of the node itself, then those that begin with it and go on.
+            # First the piece that is the node itself, then those that go on to a successor.
             if goes_on[v - first] if prolonged else is_end(ends, reach_after, rules.complete, v, scope.high):
                 node[at], rest[at], length[at] = v, 0, 1
                 at += 1
@@ -181,9 +184,9 @@ def fill_tables(
 
 @jit
 def count_pieces(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, paths: Floats) -> tuple[float, float]:
-    """Counts the entries that the tables of the only graphlet have, and the visits of a search to it.
+    """Counts the entries of the tables, and the visits of a search to them, where there is one graphlet only.
 
-    ``paths`` is the number of ways to get to each of its nodes. For visits see :mod:`cetdsl.kernels.complete.cuts`.
+    ``paths`` is the number of paths to each of its nodes. For visits see :mod:`cetdsl.kernels.complete.cuts`.
     """
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     anchored, first, last = junctions.anchored, junctions.bounds[0], junctions.bounds[1]
@@ -214,7 +217,7 @@ def count_pieces(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions,
 
 
 def drop_tables(tables: Tables, base: int, entries: int, used: int) -> Tables:
-    """Forgets the nodes before ``base`` and the first entries, and moves the others of those used to the front."""
+    """Drops the nodes before ``base`` and the first ``entries``, and moves the others, up to ``used``, to the front."""
     nodes = base - tables.base
     for column in (tables.first, tables.middle, tables.last):
         later = column[nodes:] - entries
@@ -226,11 +229,11 @@ def drop_tables(tables: Tables, base: int, entries: int, used: int) -> Tables:
 
 
 class Stitcher:
-    """Lists or counts the trends of one window, of this number, from tables.
+    """Lists or counts the trends of the window number ``window`` from tables.
 
-    ``bytes_held`` is what the search and the tables take, apart from the graph and the block; ``steps`` are the nodes
-    and pieces visited so far, and bindings of trends that were put together from pieces. For the arguments see
-    :func:`_stitch`.
+    ``bytes_held`` is the memory of the search and the tables, without the graph and the block; ``steps`` counts the
+    nodes and pieces visited so far, and the bindings of trends that were put together from pieces. For the other
+    arguments see :func:`_stitch`.
     """
 
     def __init__(
@@ -301,19 +304,19 @@ def _stitch(
     Parameters
     ----------
     graph, rules, scope : Graph, Rules, Scope
-        The window ``scope``, and what tells its trends.
+        The window as a ``scope`` of the graph, and the rules for its trends.
     labels : int64 array, shape (nodes,)
         The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`.
     junctions, tables : Junctions, Tables
         A node without a table is a piece by itself, whose edges are junctions: it is *walked*.
     way, at : Way, int64 array
-        Room for the path, and a position, whose root is the next node that may begin a trend, and whose depth is that
-        of levels. A level is a node that is walked, or those pieces of a table that are tried in turn.
+        Room for the path, and a position, whose root is the next node that may begin a trend, and whose depth is the
+        number of levels. A level is a node that is walked, or the pieces of a table that are tried in turn.
     out : Block
         The block to fill: its events become labels, and its variables are left as they are. Where it is empty, trends
         are only counted.
     """
-    # One long loop, because what it would call in each turn needs more than ten arrays, each handed over by itself.
+    # This is one long loop: a function that it called in each turn would need more than ten arrays as arguments.
     target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
     reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
     node, rest, length, base = tables.node, tables.rest, tables.length, tables.base
@@ -334,8 +337,9 @@ def _stitch(
     if keep:
         out_start[0] = 0
     while True:
-        # Every trend that comes before the path, its pieces and the cursors of its levels is written or counted. The
-        # pieces ``entry:entry_stop`` each end a trend behind the first ``prefix`` nodes of the path.
+        # Every trend that comes before the path, and before the pieces and successors that its levels have still to
+        # try, is written or counted. Each of the pieces ``entry:entry_stop`` ends a trend that begins with the first
+        # ``prefix`` nodes of the path.
         if entry < entry_stop and not keep:
             for more in length[entry:entry_stop]:
                 refs += more
@@ -354,8 +358,8 @@ def _stitch(
             entry += 1
         if entry < entry_stop:
             break
-        # Finds the node ``t`` that the next piece begins with, or the one that the next piece ends with: along the
-        # edges that the last piece has left, else the next piece of the last level, else the next root.
+        # Finds the next node ``t``. Where the last piece has successors left to try, it is the next of them. Else,
+        # where the last level has pieces left, it is the last node of the next piece; else it is the next root.
         if edge < edge_stop:
             t = np.int64(target[edge])
             if rules.pruned and reach[t] >= high:
@@ -388,11 +392,11 @@ def _stitch(
             path[depth] = labels[t]
             ended, need = is_end(ends, reach_after, rules.complete, t, high), depth + 1
         else:
-            # Only here, where windows share tables, does it show that the window ends first.
+            # Where windows share tables, a piece that an edge prolongs in other windows may end a trend in this one.
             ended, need = source == _FROM_PIECES and rules.complete and reach[t] < high <= reach_after[t], depth
         if ended:
-            # The first ``need`` nodes of the path are a trend. Up to here nothing has moved on, so that a call with
-            # another block gets here again.
+            # The first ``need`` nodes of the path are a trend. The position has not changed in this turn so far, so
+            # that the next call, with another block, gets here again.
             if not keep:
                 refs += need
             elif trends == most or bindings + need > size:

@@ -1,4 +1,4 @@
-"""The greedy optimizer of h-cet finds a cut plan that fits the limit, one cut at a time."""
+"""The greedy optimizer of h-cet finds a cut plan that fits the memory limit, one cut at a time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from cetdsl.kernels.complete.cut_plan import (
 
 
 def greedy(costs: Costs, limit: float) -> CutPlan:
-    """Returns a plan within the limit, found move by move: each costs the least CPU per byte that it saves.
+    """Returns a plan within the limit, found move by move.
 
-    A move cuts a graphlet or no longer caches it. The first plan is one cached graphlet; the last one fits the limit,
-    and no single move from it saves CPU. ``considered`` counts the cuts that were weighed; the plan is never marked as
-    optimal.
+    A move cuts a graphlet in two, or walks one that was cached. The optimizer starts from one cached graphlet, and
+    always makes the move that costs the least CPU per byte that it saves. It stops when the plan fits the limit and no
+    single move saves CPU. ``considered`` counts the cuts that were weighed; the plan is never marked as optimal.
     """
     choices = choices_of(costs, limit)
     memory = choices.memory[CACHED]
@@ -50,7 +50,7 @@ def greedy(costs: Costs, limit: float) -> CutPlan:
             added = np.append(added, walk[start, stop] - cpu[start, stop])
         considered += len(cuts)
         if len(cuts) > 0:
-            # A move that saves CPU always comes first; one that saves no memory, last.
+            # Moves that save CPU come first; those that cost CPU and save no memory come last.
             rate = np.where(added < 0, added, np.divide(added, saved, out=np.full_like(added, HUGE), where=saved > 0))
             best = int(rate.argmin())
             heapq.heappush(moves, (float(rate[best]), start, stop, int(cuts[best])))

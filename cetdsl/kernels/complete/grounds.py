@@ -1,8 +1,9 @@
-"""Grounds: the events that the trends of slices are made of, those of a chunk or those beside one event of a pivot.
+"""Grounds: the sets of events that the trends of slices are made of.
 
-Where pairwise predicates relate all events of a trend to its pivot, each event of the pivot has a ground of its own,
-which holds the events that they allow beside it: there is nothing left for them to tell. With a span a ground has a
-slice for each event that a trend may begin with, so that the two may be any events of a trend.
+Usually there is one *ground*, which holds the events of a chunk. Where pairwise predicates relate all events of a trend
+to its *pivot*, the event that one variable is bound to, each event that may be the pivot has a ground of its own. It
+holds the events that the predicates allow beside this one, so that they need not be asked again. With a span a ground
+has a slice for each event that a trend may begin with, whichever event of the trend is the pivot.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ MOST_COPIES = 2**20
 class Ground(NamedTuple):
     """The events of some grounds, each a key of its own if there is a pivot, and the chunk's ``number`` of each event.
 
-    ``deadline``, of shape (events, base states), is the time up to which a trend may last that goes through something
-    before the event; it is empty without a span.
+    ``deadline``, of shape (events, base states), is the time up to which a trend may last that begins before the event
+    and reads it in the base state; it is empty without a span.
     """
 
     events: Events
@@ -40,10 +41,10 @@ class Ground(NamedTuple):
 class Asked(NamedTuple):
     """Slices that a graph is to be built of.
 
-    ``slices`` are the chunk's numbers of them. Their events are ``low:high`` of a ground, and ``since:until`` are those
-    of the chunk, of which some may not stand beside the ``pivot`` and the ``outer`` pivot (their numbers in the chunk;
-    -1: none). With a span ``since`` is the event that trends begin with, and ``begin`` the variable that it is bound to
-    there; elsewhere -1.
+    ``slices`` are their numbers in the chunk. Each slice holds the events ``low:high`` of a ground. They lie within the
+    events ``since:until`` of the chunk, some of which may not stand beside the ``pivot`` and the ``outer`` pivot
+    (events of the chunk; -1: none). With a span, ``since`` is the event that trends begin with, and ``begin`` the
+    variable that it is bound to there; else ``begin`` is -1.
     """
 
     slices: Ints
@@ -68,16 +69,17 @@ class Grounds:
     """Finds the grounds of a query's slices."""
 
     def __init__(self, query: KernelQuery, builder: GraphBuilder) -> None:
-        """Makes it for a query, whose machine the ``builder`` builds graphs of."""
+        """Finds the grounds of one query; ``builder`` builds the graphs of its machine."""
         self._demands = {pivot: pivot_demands(query, pivot) for pivot in query.pivots}
         self._pivot, self._outer, self._span = query.pivot, query.outer, span_of(query)
         wholes = dict(query.shadows.wholes) if query.shadows is not None else {}
-        #: What the events of each pivot may be bound to: longer trends read them as its whole variable.
+        #: The variables, as bits, that the event of a pivot may be bound to. If the pivot is a part of a variable,
+        #: longer trends may bind the event to the whole variable.
         self._builder, self._variable = builder, np.array(query.machine.variables, dtype=np.int64)
         self._bound = {pivot: 1 << pivot | 1 << wholes.get(pivot, pivot) for pivot in query.pivots}
 
     def of(self, events: Events, slices: Ints, low: Ints, high: Ints) -> Iterator[tuple[Ground, Asked]]:
-        """Yields grounds of the events ``low:high`` of slices, and the slices that they have: once for each pivot."""
+        """Yields grounds of the events ``low:high`` of slices, with their slices: a slice once for each pivot event."""
         nothing = np.full_like(slices, -1)
         whole = Ground(events, np.arange(len(events.time)))
         asked = Asked(slices, low, high, low, high, nothing, nothing, nothing)
@@ -85,7 +87,7 @@ class Grounds:
             yield from self._beside(outer, about._replace(outer=about.pivot), self._pivot)
 
     def _beside(self, ground: Ground, asked: Asked, variable: int) -> Iterator[tuple[Ground, Asked]]:
-        """Yields the grounds within others of each event of a pivot, if there is such a variable."""
+        """Yields, within a ground, those of each event that may be the pivot ``variable``; or, without one, itself."""
         if variable < 0:
             yield ground, asked
             return
@@ -102,9 +104,9 @@ class Grounds:
             yield Ground(own, ground.number[place]), rows
 
     def _on_trends(self, events: Events) -> Ints:
-        """Returns the variables, as bits, that each event may be bound to on trends that need not satisfy all pairs.
+        """Returns the variables, as bits, that each event is bound to on trends, pairwise predicates left aside.
 
-        Where there are two pivots, the grounds of those that lie on no such trend would be too many.
+        Where there are two pivots, events that lie on no such trend are no pivots: their grounds would be too many.
         """
         nodes = self._builder.build(events).nodes
         bits = np.zeros(len(events.time), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Chooses how to get the trends out of each window, and makes jobs that do the work in order.
+"""Chooses an algorithm for the trends of each window, and makes jobs that do the work in order.
 
-Windows that a walk is done with sooner than a plan could be made are walked, many of them in one call. Windows that
-overlap share graphlets: the stretches of nodes between the bounds of all windows (*panes*) are planned one by one, and
-the partial trends of a graphlet, which do not depend on the window, are kept from the first window that holds it to the
+Windows for which a walk takes less time than making a plan are walked, many of them in one job. Windows that overlap
+share graphlets: the stretches of nodes between the bounds of all windows (*panes*) are planned one by one, and the
+partial trends of a graphlet, which do not depend on the window, are kept from the first window that holds it to the
 last.
 """
 
@@ -52,14 +52,15 @@ from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Shorts
 
 #: Bytes for partial trends where no limit is given: more would not fit a processor's caches.
 USUAL_MEMORY = 8 * 2**20
-#: t-cet keeps no more than this without being told to.
+#: The most bytes of partial trends where no limit is given; t-cet, which keeps all of them, fails beyond.
 MOST_MEMORY = 4 * 2**30
-#: Vertices that a walk visits in the time that it takes to make a plan: in any case, and per vertex and edge.
+#: h-cet plans a window if a walk makes at least so many visits in it: in all, and per vertex and edge. With fewer, a
+#: plan would take longer than the walk.
 PLANNING_VISITS, PLANNING_LOOKS = 2**20, 16
-#: The same where windows share plans.
+#: The least visits where windows share plans.
 SHARING_VISITS = 2**17
-#: Windows share partial trends where a window by itself keeps more than so many for each visit of a walk:
-#: stitching takes no more visits than a walk, but each of them takes longer than to write a partial trend.
+#: Windows share partial trends only where a window by itself would keep more than this many for each visit of a walk:
+#: stitching takes no more visits than a walk, but a visit takes it longer than writing a partial trend.
 SHARED_ENTRIES = 2
 _NONE, _NO, _YES = (np.array(values, dtype=np.bool_) for values in ([], [False], [True]))
 
@@ -68,8 +69,8 @@ _NONE, _NO, _YES = (np.array(values, dtype=np.bool_) for values in ([], [False],
 class Settings(Extraction):
     """Settings of how trends are extracted.
 
-    ``memory`` is bytes for partial trends and for the search, apart from the graph and the block that is handed over.
-    With ``sharing``, windows that overlap share graphlets. A ``thorough`` extraction plans every window, also
+    ``memory`` is the bytes for partial trends and for the search, without the graph and the blocks of trends that are
+    yielded. With ``sharing``, windows that overlap share graphlets. A ``thorough`` extraction plans every window, also
     where a walk takes less time than a plan.
     """
 
@@ -86,18 +87,21 @@ class Settings(Extraction):
 
 @attrs.define
 class Measured:
-    """The measured work of an extraction: the most bytes held at a time, and steps (see :class:`Survey`)."""
+    """The measured work of an extraction: the most bytes held at a time, and the steps.
+
+    For steps see :class:`~cetdsl.kernels.complete.extract.Survey`.
+    """
 
     bytes: int = 0
     steps: int = 0
 
 
 class Choice(NamedTuple):
-    """The choice of what is kept of a window or pane, and its predicted cost.
+    """The choice of the partial trends that are kept of a window or pane, and its predicted cost.
 
-    ``cached`` says which graphlets have tables, ``entries`` is the number of partial trends that are kept, ``steps`` is
-    what a :class:`~cetdsl.kernels.complete.extract.Survey` predicts, and ``anchors`` the number of attribute vertices
-    that are anchors.
+    ``junctions`` are the edges between the partial trends, and ``cached`` says which graphlets have tables of them.
+    ``entries`` is their predicted number, ``steps`` is as in a :class:`~cetdsl.kernels.complete.extract.Survey`, and
+    ``anchors`` is the number of attribute vertices that are anchors.
     """
 
     junctions: Junctions
@@ -107,7 +111,7 @@ class Choice(NamedTuple):
     anchors: int = 0
 
 
-#: A stretch of nodes that no window divides, and what is to be kept of it.
+#: A stretch of nodes between the bounds of windows, and the choice for it.
 _Pane = tuple[Scope, Choice]
 
 
@@ -175,10 +179,11 @@ class Work:
             window = stop
 
     def share(self, part: int, parts: int) -> Iterator[Walker | Stitcher]:
-        """Yields jobs that find one of equal parts of the trends.
+        """Yields jobs that find part number ``part`` of ``parts`` equal parts of the trends.
 
-        A walk goes from one trend to another, so its parts are equal whatever the graph. Trends that are put together
-        from partial ones are divided by their first events, so that each part needs only what these lead to.
+        A walk can begin and end at any trend, so its parts are equal whatever the graph. Trends that are put together
+        from partial ones are divided by their first events, so that each part needs only the partial trends to which
+        these lead.
         """
         if parts == 1:
             yield from self.jobs()
@@ -198,7 +203,7 @@ class Work:
             yield self._walk(0, len(self.windows.low), begin, traces[-1] if part + 1 < parts else None)
 
     def _heavy(self) -> Bools:
-        """Whether each window is worth a plan, be it together with others."""
+        """Whether each window is worth a plan, by itself or shared with others."""
         among = self._shares.copy()
         among[:-1] |= self._shares[1:]
         heavy: Bools = self._worth_a_plan | (among & (self.loads.visits >= SHARING_VISITS))
@@ -234,7 +239,7 @@ class Work:
         return min(memory - INDEX_BYTES * nodes - STEP_BYTES * longest, ENTRY_BYTES * (2**31 - 1))
 
     def choose(self, window: int) -> Choice:
-        """Chooses the partial trends to keep of a window by itself."""
+        """Chooses the partial trends to keep of one window, which shares none with others."""
         graph, rules, scope, algorithm = self.graph, self.rules, self._scope(window), self.settings.algorithm
         room = self._room(scope.last - scope.first, int(self.loads.longest[window]))
         flow = find_flow(graph, rules, scope, scope.first, scope.last)
@@ -255,7 +260,7 @@ class Work:
         return Choice(junctions, _YES, entries, entries + visits + flow.trend_refs, count)
 
     def _choose_graphlets(self, scope: Scope, room: int, flow: Flow, reuse: int = 0) -> Choice:
-        """Chooses the graphlets of a stretch of nodes, where ``reuse`` windows reuse what is kept."""
+        """Chooses the graphlets of a stretch of nodes, whose partial trends ``reuse`` windows use again."""
         bounds, plan = plan_graphlets(self.graph, self.rules, scope, room, flow, self.settings, reuse)
         return Choice(Junctions(bounds, _NONE), np.array(plan.cached), plan.memory / ENTRY_BYTES, plan.cpu)
 
@@ -270,7 +275,10 @@ class Work:
     def _walk(
         self, begin: int, end: int, start: Trace | None = None, stop: Trace | None = None, *, exact: bool = False
     ) -> Walker:
-        """Makes the job that walks windows; with a limit, or if ``exact``, it holds what the longest trend needs."""
+        """Makes the job that walks the windows ``begin:end``, from the trend ``start`` to before the trend ``stop``.
+
+        With a memory limit, or if it is to be ``exact``, it holds no more than a path as long as the longest trend.
+        """
         windows = Windows(*(column[begin:end] for column in self.windows))
         longest = None
         if exact or self.settings.memory is not None:
@@ -281,7 +289,7 @@ class Work:
         )
 
     def job(self, window: int) -> Walker | Stitcher:
-        """Makes the job of one window by itself."""
+        """Makes the job of one window, which shares no partial trends with others."""
         choice = self.choose(window)
         if choice.entries == 0:
             return self._walk(window, window + 1, exact=True)
@@ -293,7 +301,7 @@ class Work:
         return self._stitcher(window, choice.junctions, tables, way)
 
     def _fill(self, scope: Scope, choice: Choice, tables: Tables, at: int) -> int:
-        """Builds the tables of all cached graphlets behind an entry, and returns where they end."""
+        """Builds the tables of all cached graphlets from the entry ``at`` on, and returns where they end."""
         begun = at
         for (first, last), cached in zip(pairwise(choice.junctions.bounds), choice.cached):
             if cached:
@@ -317,14 +325,14 @@ class Work:
     # -- windows that overlap --------------------------------------------------------------------------------------
 
     def _stitch_series(self, begin: int, end: int) -> Iterator[Walker | Stitcher]:
-        """Yields the jobs of a series of windows, where each overlaps the next one."""
+        """Yields the jobs of a series of windows, each of which overlaps the next one."""
         first, last = self.windows.first[begin:end], self.windows.last[begin:end]
         widest, longest = int((last - first).max()), int(self.loads.longest[begin:end].max())
         room = self._room(widest, longest)
         if room < 0 and self.settings.algorithm == "h-cet":
             yield self._walk(begin, end)
             return
-        # The window with most trends decides for all, as those at the ends of the data may hold few events.
+        # The window with most visits decides for all, as those at the ends of the data may hold few events.
         fullest = begin + int(np.argmax(self.loads.visits[begin:end]))
         if self.choose(fullest).entries <= SHARED_ENTRIES * self.loads.visits[fullest]:
             for window in range(begin, end):
@@ -333,16 +341,16 @@ class Work:
         bounds = np.unique(np.concatenate([first, last]))
         first_pane, last_pane = np.searchsorted(bounds, first), np.searchsorted(bounds, last)
         most_panes = int((last_pane - first_pane).max())
-        # With equal steps, as many windows share a pane as panes make up a window.
+        # If windows begin at equal distances, as many windows share a pane as there are panes in a window.
         panes = self._panes(begin, bounds, last, room // most_panes, most_panes)
-        # Entries of the panes before each one, and of those of each window.
+        # The number of entries of all panes before each one, and of the panes of each window.
         before = np.cumsum([0.0] + [choice.entries for _, choice in panes])
         with np.errstate(invalid="ignore"):
             entries = before[last_pane] - before[first_pane]
         memory = MOST_MEMORY if self.settings.memory is None else self.settings.memory
         needed = ENTRY_BYTES * float(entries.max()) + INDEX_BYTES * widest + STEP_BYTES * longest
         if not entries.any() or not (needed <= memory and entries.max() < 2**31):
-            # Nothing is worth keeping for other windows, or all of it together is too much.
+            # No pane has partial trends that are worth keeping, or those of some window are too many.
             for window in range(begin, end):
                 yield self.job(window) if self._worth_a_plan[window] else self._walk(window, window + 1)
             return
@@ -362,19 +370,20 @@ class Work:
             yield self._stitcher(begin + number, junctions, tables, way)
 
     def _panes(self, begin: int, bounds: Ints, last: Ints, room: int, reuse: int) -> list[_Pane]:
-        """Plans the panes between bounds, shared by ``reuse`` windows, with ``room`` bytes each for partial trends."""
+        """Plans the panes between bounds, each for ``reuse`` windows, with ``room`` bytes for its partial trends."""
         panes = []
         for here, there in pairwise(bounds.tolist()):
-            # The first window that holds the pane has the earliest trends; later ones need no others.
+            # Of the windows that hold the pane, the first one begins earliest: it has the partial trends that others
+            # need, too.
             window = begin + int(np.searchsorted(last, there))
             scope = Scope(int(self.windows.low[window]), NEVER, here, len(self.graph.event), lasting=True)
             panes.append((scope, self._choose_pane(scope, here, there, room, reuse)))
         return panes
 
     def _choose_pane(self, scope: Scope, first: int, last: int, room: int, reuse: int) -> Choice:
-        """Chooses the partial trends to keep of a pane, as if it were entered wherever no edge of its own leads.
+        """Chooses the partial trends to keep of a pane, as if paths entered it at the nodes without predecessors in it.
 
-        Where it is really entered depends on the window, so a rough choice will do.
+        At which nodes they really enter depends on the window, so a rough choice will do.
         """
         flow = find_flow(self.graph, self.rules, scope, first, last)
         if self.settings.algorithm == "anchors":

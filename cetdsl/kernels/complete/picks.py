@@ -1,7 +1,7 @@
 """Picks trends of a sorted stream without listing the others: a uniform sample, or the heaviest ones.
 
-Each trend that is found has a rank, and the answer of all tasks together is the trends of the lowest ranks. So a task
-drops what is beyond the best that it has seen itself.
+Each trend that is found has a rank, and the answer of all tasks together is the ``size`` trends of the lowest ranks. So
+a task drops a trend once it has seen as many of lower rank.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FEWER_DIGITS = "cast the column to a decimal of fewer digits, or to double"
 
 
 class _Found(NamedTuple):
-    """Trends, the values that are shown beside each, and their ranks."""
+    """Trends, the value that the answer shows beside each, and their ranks."""
 
     block: Block
     shown: pa.Array
@@ -59,7 +59,7 @@ def _pick(
     find: Callable[[Chunk], Iterator[_Found]],
 ) -> Columns:
     """Yields the rows of those trends found in each chunk that may still be in the answer."""
-    # The lowest ranks of all chunks so far.
+    # At most one array: the lowest ranks of all chunks so far.
     lowest: list[Numbers] = []
 
     def answer(chunk: Chunk) -> Columns:
@@ -82,8 +82,8 @@ def _pick(
 def sample_stream(spec: SampleSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Draws trends of a sorted stream; those with the smallest keys of all tasks are a uniform sample of all trends.
 
-    The columns are keys, the window if sliding, the sampling key, and the trend. A trend is a row of each window that
-    holds it, and each of these rows is drawn by itself.
+    The columns are keys, the window if sliding, the sampling key, and the trend. A trend counts once in each window
+    that holds it, and may be drawn in each.
     """
     kernel = spec.graph.trends.kernel
     graphs = Graphs(kernel)
@@ -106,11 +106,11 @@ def _one_per_window(chunk: Chunk) -> Chunk:
 
 
 def _salts(spec: KernelSpec, chunk: Chunk, part: Part) -> Ints:
-    """Returns a number for each window and pivot, which depends on these and the key alone, not on the task."""
+    """Returns a number for each slice of a part, which depends on its key, window and pivots alone, not on the task."""
     slices, windows = chunk.slices, part.slices
     pivots = [part.asked.pivot, part.asked.outer][: len(spec.query.pivots)]
     if spec.query.windowing.kind == SPAN:
-        # Where the slice begins depends on the task; which of the key's events of its time an event is does not.
+        # An event's number in the slice depends on the task; its time, and its number among those of its time, do not.
         place = np.arange(len(chunk.events.time)) - _first_of_its_time(chunk.events)
         events = [part.asked.since, *pivots]
         where = [column[event] for event in events for column in (chunk.events.time, place)]
@@ -137,8 +137,8 @@ def _first_of_its_time(events: Events) -> Ints:
 def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Finds the heaviest trends of a sorted stream; the heaviest of all tasks are those of the whole.
 
-    The columns are keys, the window if sliding, the weight of the trend, and the trend. A sum of whole numbers that
-    does not fit 64 bits is a CountOverflow; of decimals, the zeros that all of them end in do not count.
+    The columns are keys, the window if sliding, the weight of the trend, and the trend. CountOverflow is raised if a
+    sum of whole numbers does not fit 64 bits; of decimals, the zeros that all of them end in do not count.
     """
     graphs = Graphs(spec.graph.trends.kernel)
 
@@ -151,7 +151,7 @@ def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: i
             if spec.variables:
                 bound = np.isin(graphs.variable, spec.variables)[graph.state]
                 weight = np.where(bound, weight, weight.dtype.type(0))
-                # A count is 0 where a sum is NULL.
+                # Without a column of values, weights are counts: a trend without such an event has 0, not NULL.
                 present = present & bound if chunk.values else present
             best = k_best_paths(graph, graphs.variable, *windows, graphs.complete, spec.size, weight, present)
             yield _Found(placed(best.block, part), _weight_column(chunk, best, unit), _falling(best, unit))
@@ -160,9 +160,10 @@ def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: i
 
 
 class _Weights(NamedTuple):
-    """The weight of each event, a double or a whole number of last digits, and whether it is not NULL.
+    """The weight of each event, and whether it is not NULL.
 
-    Decimals that may have more digits than 64 bits hold are multiples of a ``unit``; it is None for other weights.
+    Weights are doubles or whole numbers; of decimals, the latter count units of the last digit. Decimals that may have
+    more digits than 64 bits hold are given as multiples of ``unit`` such units; it is None for other weights.
     """
 
     number: Numbers
@@ -171,7 +172,10 @@ class _Weights(NamedTuple):
 
 
 def _weights(chunk: Chunk, variables: tuple[int, ...]) -> _Weights:
-    """Returns the weights of the events that some variables may be bound to (none given: any); others weigh nothing."""
+    """Returns the weights of events; without a column of values each event weighs 1.
+
+    Only events that the ``variables`` (none given: any) may be bound to matter for the unit of decimals.
+    """
     count = len(chunk.events.time)
     if not chunk.values:
         return _Weights(np.ones(count, dtype=np.int64), np.ones(count, dtype=np.bool_))
@@ -182,7 +186,7 @@ def _weights(chunk: Chunk, variables: tuple[int, ...]) -> _Weights:
     whole = unscaled_integers(column.array)
     if not isinstance(whole, list):
         return _Weights(whole, valid)
-    # Decimals of many digits often end in zeros, and 64 bits hold what is left without these.
+    # Decimals of many digits often have zeros at the end, and without these they fit 64 bits.
     if variables:
         bound = (chunk.events.mask & sum(1 << variable for variable in variables) != 0).tolist()
         whole = [value if counts else 0 for value, counts in zip(whole, bound, strict=True)]
@@ -196,7 +200,7 @@ def _weights(chunk: Chunk, variables: tuple[int, ...]) -> _Weights:
 
 
 def _whole(found: KBest, unit: int | None) -> list[int]:
-    """Returns the weights of trends, which are no doubles, in last digits."""
+    """Returns the weights of trends, which must not be doubles, in units of the last digit."""
     return [value * (unit or 1) for value in found.weight.tolist()]
 
 
@@ -214,12 +218,12 @@ def _weight_column(chunk: Chunk, found: KBest, unit: int | None) -> pa.Array:
 
 
 def _falling(found: KBest, unit: int | None) -> Numbers:
-    """Returns numbers that rise as Spark's falling order has the weights: NaN first, NULL last."""
+    """Returns numbers whose rising order is Spark's descending order of the weights: NaN first, NULL last."""
     if unit is not None:
-        # Chunks have units of their own, and Python's numbers hold the weights whichever they are.
+        # Each chunk has its own unit, so the weights are compared as Python integers, in units of the last digit.
         falling: Numbers = np.array([-value for value in _whole(found, unit)], dtype=object)
     else:
         bits = ordered_bits(found.weight.astype(np.float64)) if found.weight.dtype == np.float64 else found.weight
         falling = np.invert(bits.astype(np.int64))
-    # No whole number of 64 bits is left for NULL.
+    # All 64-bit integers may be weights, so NULL needs another kind of number.
     return falling if found.present.all() else np.where(found.present, falling.astype(object), math.inf)

@@ -1,13 +1,14 @@
-"""Anchors in two stages: pieces of trends between anchors are found once, and joined along anchors.
+"""The algorithm anchors in two stages: tasks find the pieces of trends between anchors, then join them at the anchors.
 
-These are the two stages of Mei et al., ICPP 2021, section 5.2, for one large group. A *piece* is a path from a root of
-the graph or from an anchor to where a trend ends or an edge leads to an anchor. In the first stage, the graph is cut at
-the anchors, and its paths are the pieces: each task walks an equal part of them, so that each piece is found by one
-task. In the second stage every task has all pieces. They are the nodes of a graph, in which each piece is followed by
-those that begin at the anchors behind it. Its paths are the trends, and each task walks an equal part of these.
+These are the two stages of Mei et al., ICPP 2021, section 5.2, for one large group. *Anchors* are chosen nodes of the
+graph. A *piece* is a path that begins at a root of the graph or at an anchor, and ends where a trend ends or where an
+edge leads to an anchor. In the first stage, the graph is cut at the anchors, so that its paths are the pieces. Each
+task walks an equal part of them, and each piece is found by one task. In the second stage every task has all pieces.
+They are the nodes of another graph, where each piece is followed by those that begin at the anchors to which its end
+leads. The paths of this graph are the trends, and each task walks an equal part of them.
 
-The order of a walk is that of the nodes. So pieces come by the node that they begin at, whichever tasks found them, and
-a piece leads only to later ones.
+A walk goes in the order of the nodes. So the pieces of all tasks together are sorted by the node that they begin at,
+and each piece leads only to later ones.
 """
 
 from __future__ import annotations
@@ -38,26 +39,29 @@ from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
 from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
 from cetdsl.kernels.wire.portions import RowSizes, take
 
-#: Visits of a piece in the time that it takes to send one of its events to another task, and to write and read it.
-#: About 28 were measured: 2.4 microseconds with two tasks of Spark, and 85 nanoseconds. For 10,000 checks between 1,000
-#: accounts, 4, 16 and 64 mean 256, 512 and 512 anchors, whose trends took 17.9, 16.8 and 16.8 s of the processor.
+#: The time that it takes to write an event of a piece, send it to another task and read it, in visits of a piece. About
+#: 28 were measured: 2.4 microseconds with two tasks of Spark, and 85 nanoseconds for a visit. For 10,000 checks between
+#: 1,000 accounts, the values 4, 16 and 64 lead to 256, 512 and 512 anchors, with which finding the trends took 17.9,
+#: 16.8 and 16.8 s of the processor.
 SENDING = 16
-#: Bytes of a piece for each of its events, and for itself, where columns are not known yet.
+#: Estimated bytes of a piece: for each of its events, and for itself.
 REF_BYTES, PIECE_BYTES = 32, 32
 #: Pieces of one share have numbers below this, so that a number says which share found the piece.
 _SHARE_PIECES = 2**40
 
-#: What a piece is to trends, as bits.
+#: The role of a piece, as bits: a trend begins with it, a trend ends with it.
 _BEGINS, _ENDS = 1, 2
 
 _WALK = Settings("m-cet")
 
 
 class Cut(NamedTuple):
-    """A graph that is cut at its anchors, and what its nodes were before.
+    """A graph that is cut at its anchors.
 
-    ``graph`` has only edges that lead to no anchor; it begins at roots and anchors, and ends where a trend ends or an
-    anchor follows. Its events are its nodes. The anchors behind node ``v`` are ``anchor[start[v]:stop[v]]``.
+    ``graph`` has only the edges that do not lead to an anchor. Its paths are the pieces: they begin at roots and
+    anchors, and end where a trend ends or an anchor follows. Its events are the numbers of its nodes. ``roots`` and
+    ``ends`` say with which nodes trends begin and end. The anchors that follow node ``v`` are
+    ``anchor[start[v]:stop[v]]``.
     """
 
     graph: Graph
@@ -110,7 +114,7 @@ def graph_of_pieces(begin: Ints, roots: Bools, ends: Bools, start: Ints, stop: I
     roots, ends : bool arrays, shape (pieces,)
         Whether a trend begins or ends with it.
     start, stop : int64 arrays, shape (pieces,)
-        The anchors behind a piece are ``anchor[start:stop]``, rising. Pieces that end at the same node share them.
+        The anchors that follow a piece are ``anchor[start:stop]``, rising. Pieces that end at the same node share them.
     anchor : int64 array
         Nodes that are anchors.
     """
@@ -143,7 +147,8 @@ def join_pieces(pieces: Graph, share: tuple[int, int] = (0, 1), block: int = BLO
 class Weighed(NamedTuple):
     """The predicted cost of a choice of anchors.
 
-    It has the number of ``pieces``, the sum ``refs`` of their lengths, and how often trends visit them.
+    ``pieces`` is the number of pieces, ``refs`` the sum of their lengths, and ``visits`` how often the second stage
+    visits them.
     """
 
     pieces: float
@@ -162,7 +167,7 @@ class Weighed(NamedTuple):
 
 
 def weigh(graph: Graph, anchored: Bools, paths: Floats) -> Weighed:
-    """Weighs the pieces of a graph that is cut at its anchors; ``paths`` lead from roots to each of its nodes."""
+    """Weighs a choice of anchors; ``paths`` is the number of paths from roots to each node of the graph."""
     cut = cut_at(graph, anchored)
     count = len(graph.event)
     flow = find_flow(cut.graph, Rules(False, False), Scope(0, count, 0, count, False), 0, count)
@@ -171,7 +176,7 @@ def weigh(graph: Graph, anchored: Bools, paths: Floats) -> Weighed:
 
 @jit
 def _visits(graph: Graph, anchored: Bools, paths: Floats) -> float:
-    """Counts the pieces of all trends, each for each trend: one, and one more for each anchor on the way."""
+    """Counts the pieces of all trends: a trend has one, and one more for each anchor that an edge of it leads to."""
     target, starts, stops = graph.target, graph.start, graph.stop
     below, visits = np.zeros(len(starts)), 0.0
     for v in range(len(starts) - 1, -1, -1):
@@ -188,8 +193,9 @@ def _visits(graph: Graph, anchored: Bools, paths: Floats) -> float:
 def anchors_of(graph: Graph, asked: int | None, memory: int | None) -> tuple[Bools, int]:
     """Chooses the anchors of one window's graph: as many as requested, else as many as cost least.
 
-    With few anchors pieces are long and many, and take time to be sent; with many, trends are made of many pieces. The
-    number of anchors is the cheapest of 1, 2, 4, ..., among those whose pieces fit the memory.
+    With few anchors there are many long pieces, which take time to be sent; with many anchors, trends are made of many
+    pieces. The number of attribute vertices is the cheapest of 1, 2, 4, ... and all, of those with which the pieces fit
+    the memory; if they never do, it is the one with the least memory.
     """
     count = len(graph.event)
     scope = Scope(0, count, 0, count, False)
@@ -218,8 +224,8 @@ def piece_stream(spec: PieceSpec, batches: Iterator[pa.RecordBatch], chunk_event
     """Finds a share of the pieces of one group.
 
     The columns are the number of each piece, the nodes that it begins and ends at, its role (1: a trend begins with it,
-    2: one ends with it, 3: it is one), the anchors behind it (none where another piece of the share that ends at the
-    same node has said them), and its bindings as of a trend.
+    2: one ends with it, 3: both), the anchors that follow it (only for the first piece of a share that ends at a
+    node), and its bindings in the form of a trend.
     """
     told = spec.graph
     kernel, asked = told.trends.kernel, told.extraction
@@ -247,7 +253,7 @@ def _piece_columns(
     rows: TrendRows, part: Part, variable: Ints, cut: Cut, block: Block, number: int, said: Bools
 ) -> list[pa.Array]:
     node, begin, last = block.event, block.event[block.start[:-1]], block.event[block.start[1:] - 1]
-    # The first piece of each end says which anchors are behind it.
+    # Only the first piece that ends at a node says which anchors follow.
     first = np.zeros(len(last), dtype=np.bool_)
     first[np.unique(last, return_index=True)[1]] = True
     first &= ~said[last]
@@ -270,7 +276,7 @@ def _piece_columns(
 
 
 def join_stream(spec: JoinSpec, batches: Iterator[pa.RecordBatch]) -> Columns:
-    """Joins a share of the trends from all pieces, which come by rising numbers: gives the trends."""
+    """Joins pieces to a share of the trends; all pieces have to come, by rising numbers."""
     given = [batch for batch in batches if batch.num_rows]
     if not given:
         return
@@ -296,7 +302,7 @@ def join_stream(spec: JoinSpec, batches: Iterator[pa.RecordBatch]) -> Columns:
 
 
 def _behind(last: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-    """Returns the begin and end of the anchors behind each piece, which are given for one piece of each end."""
+    """Returns where the anchors that follow each piece begin and end; they come with one piece for each last node."""
     saying = np.flatnonzero(np.diff(offsets))
     start, stop = np.zeros((2, int(last.max()) + 1), dtype=np.int64)
     start[last[saying]], stop[last[saying]] = offsets[saying], offsets[saying + 1]
@@ -304,9 +310,9 @@ def _behind(last: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 
 
 def joined_bindings(block: Block, offsets: Ints, bindings: pa.Array, sizes: RowSizes) -> Iterator[pa.Array]:
-    """Yields trends as lists of bindings: those of their pieces, which stand at ``offsets``, one after the other.
+    """Yields trends as lists of bindings: those of a trend's pieces, which ``offsets`` delimit, one after the other.
 
-    The trends come by portions, which go by the ``sizes`` of the bindings.
+    The trends come in portions, which the ``sizes`` of the bindings limit.
     """
     start, stop = offsets[block.event], offsets[block.event + 1]
     begin = starts(stop - start)[block.start]

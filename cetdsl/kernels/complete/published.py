@@ -53,14 +53,15 @@ def worst_case_costs(sizes: Sequence[int] | npt.NDArray[np.int64], ref_bytes: in
     -----
     n vertices have most maximal trends when they stand in groups of 3, each vertex followed by all of the next group:
     3^(n/3) trends of n/3 vertices each (SIGMOD 2017; the bound is that of Moon and Moser, 1965, on maximal cliques).
-    With N vertices up to the end of a graphlet of n, of which all are N', it takes
+    If the whole graph has N' vertices, N of them up to the end of a graphlet of n vertices, the graphlet takes
 
     - if cached: n/3 * 3^(n/3) references, and 3^(N/3) visits, one per path that is stitched up to its end;
     - if walked: 3^g visits to the g-th group of the graph, in all 3/2 * (3^(N/3) - 3^((N-n)/3));
     - if it is the last: N'/3 * 3^(N'/3) references of complete trends. One cached graphlet has written them already.
 
-    This is a model, not a bound on every graph: groups of 2 have fewer trends but, up to some 20 vertices, more
-    references, and trends that end where they cannot be extended, but skip inner events, can be 2^(n-2).
+    This is a model, not a bound for every graph. In groups of 2 vertices there are fewer trends but, up to some 20
+    vertices, more references. And if trends may skip inner events, and only have to begin and end where they cannot be
+    extended, there can be 2^(n-2).
     """
     groups = np.concatenate([[0.0], np.cumsum(np.asarray(sizes, dtype=np.float64))]) / 3
     inside = np.maximum(groups[None, :] - groups[:-1, None], 0)
@@ -77,7 +78,7 @@ def worst_case_costs(sizes: Sequence[int] | npt.NDArray[np.int64], ref_bytes: in
 
 
 def exhaustive(costs: Costs, limit: float) -> CutPlan:
-    """The best plan, found by looking at all of them: 2^(m-1), or 2 * 3^(m-1) if graphlets may be walked.
+    """Returns the best plan, found by looking at all of them: 2^(m-1), or 2 * 3^(m-1) if graphlets may be walked.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def exhaustive(costs: Costs, limit: float) -> CutPlan:
 
 
 def published_branch_and_bound(costs: Costs, sizes: Ints, limit: float, most: int = MOST_NODES) -> CutPlan:
-    """Returns the best of the nearly balanced plans that are no children of a plan that fits.
+    """Returns the best of the nearly balanced plans, without those that add cuts to a plan that fits.
 
     Parameters
     ----------
@@ -145,8 +146,8 @@ def published_branch_and_bound(costs: Costs, sizes: Ints, limit: float, most: in
     Returns
     -------
     CutPlan
-        ``considered`` counts the plans whose costs were looked at. It is not marked as optimal: with costs that are
-        counted, an unbalanced plan may be better.
+        ``considered`` counts the plans whose costs were looked at. The plan is not marked as optimal, because with
+        exact costs an unbalanced plan may be better.
 
     Notes
     -----
@@ -162,7 +163,7 @@ def published_branch_and_bound(costs: Costs, sizes: Ints, limit: float, most: in
         found, alive = 0, 0
         for cuts in nearly_balanced(sizes, level):
             found += 1
-            # Plans of one level are no children of each other, so their order does not matter.
+            # No plan adds cuts to another one of its level, so their order does not matter.
             if _is_pruned(_bits(cuts), pruned):
                 continue
             alive += 1
@@ -199,8 +200,8 @@ def published_greedy(costs: Costs, sizes: Ints, limit: float) -> CutPlan:
 def nearly_balanced(sizes: Ints, level: int) -> Iterator[tuple[int, ...]]:
     """Yields the cuts of all nearly balanced plans of a level (Definition 8), by rising cuts.
 
-    A graphlet may have more vertices than an equal share only by less than its first atom and by less than its last
-    one; the first graphlet need not heed its first atom, nor the last one its last.
+    A graphlet may exceed an equal share of the vertices, but by less than its first atom has, and by less than its last
+    one has. The first atom of the first graphlet does not count for this, nor the last atom of the last one.
 
     Examples
     --------
@@ -226,7 +227,9 @@ def nearly_balanced(sizes: Ints, level: int) -> Iterator[tuple[int, ...]]:
 
 
 def balanced_cuts(sizes: Ints, level: int) -> tuple[int, ...]:
-    """Returns the cuts of one plan of a level, with graphlets of sizes as equal as they come one after the other.
+    """Returns the cuts of one plan of a level, with graphlets of nearly equal sizes.
+
+    From the first on, each graphlet is as near as possible to an equal part of the vertices that are left.
 
     Examples
     --------

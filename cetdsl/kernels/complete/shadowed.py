@@ -1,7 +1,9 @@
-"""Graphs with shadows, where the ends of a path do not tell whether a trend is complete (:mod:`cetdsl.ir.shadows`).
+"""Builds graphs for queries where the ends of a path do not tell whether a trend is complete.
 
-Each slice, or with a span each event that a trend may begin with, has copies of its events, and a part of the graph
-whose paths, from any node that begins a trend to any that ends one, are the trends asked for.
+What tells it is the path's *shadows*: the states of the base machine in which longer trends may have read the same
+bindings (:mod:`cetdsl.ir.shadows`). Each slice, or with a span each event that a trend may begin with, has copies of
+its events and a part of the graph of its own. The paths of this part, from any node that begins a trend to any that
+ends one, are the trends asked for.
 """
 
 from __future__ import annotations
@@ -34,15 +36,16 @@ from cetdsl.kernels.graph.standing import (
 from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints, Places
 from cetdsl.kernels.wire.windows import span_subslices
 
-#: A deadline that no event is behind.
+#: A deadline after which there are no events.
 _LAST_TIME = np.iinfo(np.int64).max
 
 
 class ShadowedPart(NamedTuple):
-    """Some slices with copies of their events: their standing, and the machine's graph where it decides alone.
+    """Some slices with copies of their events, and the facts that decide with which nodes trends begin and end.
 
-    ``number`` is the chunk's number of each copy and ``place`` that of its ground, and ``low`` and ``high`` are the
-    copies of each slice.
+    ``attributes`` is the graph of the query's machine, where its states alone tell the shadows, or None. ``standing``
+    is what :func:`~cetdsl.kernels.graph.standing.find_standing` returns. ``number`` is the number of each copy's event
+    in the chunk, and ``place`` that in the ground. The copies of each slice are ``low:high``.
     """
 
     attributes: AttributeGraph | None
@@ -68,14 +71,14 @@ class ShadowedGraphs:
         self._led = _led(query)
 
     def with_deadlines(self, ground: Ground) -> Ground:
-        """Returns the ground with the deadlines of a span."""
+        """Returns the ground with the deadlines that a span sets to longer trends."""
         return ground._replace(deadline=find_deadlines(self._base, ground.events, self.query.windowing.length))
 
     def firsts(self, ground: Ground, asked: Asked, bounds: tuple[Ints, Ints], horizon: Places) -> Asked:
-        """Returns the slices of a span: one per event that a trend may begin with and variable that it is bound to.
+        """Divides slices for a span: into one per event that a trend may begin with, and variable that it is bound to.
 
-        ``bounds`` are the times from which and before which a trend of each slice may begin. Of each event of the
-        chunk, ``horizon`` is the first one that is more than a span later.
+        A trend of each slice may begin from the first of its two times ``bounds`` on, and before the second. For each
+        event of the chunk, ``horizon`` is the first one that is more than a span later.
         """
         events, length = ground.events, self.query.windowing.length
         found = [np.zeros((4, 0), dtype=np.int64)]
@@ -106,7 +109,7 @@ class ShadowedGraphs:
             return list_edges(part.attributes, most)
         first, last = int(asked.low.min()), int(asked.high.max())
         if self.shadows.origins:
-            # Longer trends begin up to a span before.
+            # Longer trends begin up to a span earlier.
             first = _since(ground.events, first, self.query.windowing.length)
         events, number = cut_events(ground.events, first, last), part.place - first
         attributes, followed = self._base.build(events), self.shadows.kind == FOLLOWED
@@ -122,7 +125,7 @@ class ShadowedGraphs:
         return follow(base, detours, self._led, start, number, own.begins, own.ends, facts, len(events.time), most)
 
     def _facts(self, part: ShadowedPart) -> Facts:
-        """Returns the facts about the copies of a part that shadows are followed by."""
+        """Returns the facts about the copies of a part that are needed to follow shadows along edges."""
         _, base, beside = part.standing
         copies, origins = part.copies, self.shadows.origins
         time, slices = copies.events.time, len(copies.low)
@@ -145,10 +148,11 @@ def _since(events: Events, event: int, span: int) -> int:
 
 
 def cut_events(events: Events, first: int, last: int) -> Events:
-    """Returns consecutive events as events of their own."""
+    """Returns the events ``first:last``, numbered from 0."""
     if first == 0 and last == len(events.time):
         return events
-    # A part of a table has gaps where the table has several rows, and each kernel would be compiled for both forms.
+    # A slice of the columns of an array with several rows is not contiguous: Numba would compile each kernel for both
+    # layouts.
     inner = events.segment_start[(events.segment_start > first) & (events.segment_start < last)]
     return Events(
         np.concatenate([[first], inner, [last]]).astype(np.int64) - first,
@@ -163,13 +167,13 @@ def cut_events(events: Events, first: int, last: int) -> Events:
 
 
 def _as_bits(columns: Bools) -> Ints:
-    """Returns each row of at most 62 columns as the bits of a number; of more, nothing that means anything."""
+    """Returns each row as the bits of a number; columns beyond 62, which nobody needs then, are left out."""
     width = min(columns.shape[1], 62)
     return columns[:, :width].astype(np.int64) @ (np.int64(1) << np.arange(width, dtype=np.int64))
 
 
 def _led(query: KernelQuery) -> Led:
-    """Returns where the edges of the base lead from each state of the query's machine."""
+    """Returns how edges of the base machine lead from state to state of the query's machine."""
     assert query.shadows is not None
     machine, shadows = query.machine, query.shadows
     place = np.array([reading.place for reading in shadows.readings], dtype=np.int64)

@@ -1,7 +1,8 @@
-"""Trends out of graphs: a graph is built per chunk of a sorted stream, and its paths are listed, counted or surveyed.
+"""Builds a graph for each chunk of a sorted stream, and lists, counts or surveys its paths, the trends.
 
-The graph of a chunk serves all of its windows. Where its edges would be too many, the windows are split into halves
-until they fit; the edges of a single window that are too many are an error, but for a count that needs no edges.
+The graph of a chunk serves all of its windows. Where it would have too many edges, its windows are split into halves,
+each with a graph of its own, until the edges fit. If those of a single window are too many, GroupTooLarge is raised;
+counts that need no listed edges have no such limit.
 """
 
 from __future__ import annotations
@@ -50,22 +51,24 @@ from cetdsl.kernels.wire.columns import from_numpy, integers
 
 #: No number of more bits is a DECIMAL(38, 0).
 _DECIMAL_BITS = 128
-#: Shares of a key divide the trends of slices of so many events or more; they take turns with smaller ones.
+#: The shares of a key, each of which is a task's, divide the trends of each slice of so many events or more; each
+#: smaller slice falls to one share.
 DIVIDED_EVENTS = 16
-#: The only share of slices that are listed whole.
+#: The number and count of shares where a slice is not divided.
 WHOLE_SLICES = (0, 1)
-#: Edges of one graph at most: half a gigabyte, and as much again while a transitive reduction is made.
+#: The most edges of one graph: half a gigabyte, and as much again while its transitive reduction is made.
 MOST_EDGES = 2**27
-#: An edge along which shadows are followed takes the memory of so many others.
+#: An edge of a graph with shadows (:mod:`cetdsl.kernels.graph.follow`) takes the memory of so many others.
 SHADOWED_EDGE = 4
 
 
 class Part(NamedTuple):
     """Some slices of a chunk, and the graph of their events; ``edges`` is None if none were requested.
 
-    ``number`` is the chunk's number of each event, and ``asked`` are the slices, whose ``low:high`` are events of the
-    graph here. A slice is there once for each event of a pivot, and with a span once for each event that a trend may
-    begin with, and variable that it may be bound to. Where edges alone tell the trends, there are no ``attributes``.
+    ``number`` is the chunk's number of each event of the graph, and ``asked`` are the slices; their ``low:high`` are
+    events of the graph. A slice is there once for each pivot event, and with a span once for each event that a trend
+    may begin with, and variable that this may be bound to. ``attributes`` is None for graphs that need listed edges
+    from the start.
     """
 
     attributes: AttributeGraph | None
@@ -90,7 +93,7 @@ class Part(NamedTuple):
 
     @property
     def high(self) -> Ints:
-        """The event behind the last one of each slice in the graph."""
+        """The event after the last one of each slice in the graph."""
         return self.asked.high
 
     @property
@@ -117,7 +120,7 @@ def _arrays(parts: object) -> Iterator[NDArray[Any]]:
 
 
 def _owner(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns the array whose memory another one shows."""
+    """Returns the array that owns the memory of another one, which may be a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
@@ -126,18 +129,18 @@ def _owner(array: NDArray[Any]) -> NDArray[Any]:
 class Graphs:
     """Builds the graphs of a query, chunk after chunk of sorted events.
 
-    ``"maximal"`` trends are paths of the transitive reduction, so for these the graph is reduced. Where windows share a
-    graph, it takes no more than half of the ``memory`` bytes (None: no limit).
+    ``"maximal"`` trends are paths of the transitive reduction, so for these the graph is reduced. A graph that several
+    windows share takes no more than half of the ``memory`` bytes (None: no limit).
     """
 
     def __init__(self, spec: KernelSpec, memory: int | None = None) -> None:
         self.spec = spec
         self._memory = memory
-        # What shadows tell has become where paths begin and end.
+        # Graphs with shadows let only complete trends begin and end, so each of their paths counts.
         self.complete = spec.query.completeness != ALL and spec.query.shadows is None
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)
         self._guarded, windowing = GuardedMachine(spec), spec.query.windowing
-        # Events that are just a span apart may be on one trend.
+        # Two events exactly one span apart may be on one trend, but not two that are a window's length apart.
         length = {SPAN: windowing.length + 1, SLIDING: windowing.length}.get(windowing.kind, 0)
         self._machine = with_orders(self._guarded.machine)
         self.builder = GraphBuilder(self._machine, length)
@@ -149,7 +152,8 @@ class Graphs:
     ) -> Iterator[Part]:
         """Yields the slices of a chunk (by default all of them) with their graphs; ``listed``: with edges.
 
-        With a span, shares take turns with the events that trends begin with; ``turn`` says which share this is.
+        With a span, each event that trends begin with falls to one of the shares of a key. ``turn`` is the number of
+        the share that is wanted, and the number of shares.
         """
         numbers = np.arange(len(chunk.slices.low)) if slices is None else slices
         if len(numbers) == 0:
@@ -163,7 +167,7 @@ class Graphs:
                 if listed:
                     part = part._replace(edges=self._edges(part, ground, asked, told))
                     if len(asked.slices) > 1 and (part.edges is None or self._is_large(part)):
-                        # Windows overlap the fewer others, the further they are apart.
+                        # Neighbours overlap most, so halves of consecutive windows have the fewest events in common.
                         half = len(asked.slices) // 2
                         waiting += [asked.rows(slice(half, None)), asked.rows(slice(half))]
                         continue
@@ -178,9 +182,9 @@ class Graphs:
     def _lots(
         self, chunk: Chunk, events: Events, numbers: Ints, turn: tuple[int, int]
     ) -> Iterator[tuple[Ground, Asked]]:
-        """Yields slices that a graph is to be built of, in lots that fit memory, and the ground of their events.
+        """Yields the ground of some slices, and the slices, which are few enough for one graph to fit memory.
 
-        ``events`` are those of the chunk, with code columns for guards.
+        ``events`` are those of the chunk, with the code columns that guards need.
         """
         shadowed, spanning = self._shadowed, self.spec.query.windowing.kind == SPAN
         horizon = find_horizon(events.segment_start, events.time, span_of(self.spec.query) + 1)
@@ -199,7 +203,7 @@ class Graphs:
                 yield ground, some
 
     def _part(self, around: Surroundings, ground: Ground, asked: Asked) -> tuple[Part, ShadowedPart | None]:
-        """Builds the graph of some slices; where shadows decide the trends, also returns the facts about them."""
+        """Builds the graph of some slices, without edges; if there are shadows, also returns the facts about them."""
         if self._shadowed is not None:
             told = self._shadowed.part(around, ground, asked)
             return Part(told.attributes, None, told.number, asked._replace(low=told.low, high=told.high)), told
@@ -237,7 +241,7 @@ def _most_edges(spec: KernelSpec) -> int:
 
 
 def settings_of(spec: KernelSpec, asked: Extraction, part: Part) -> Settings:
-    """Returns how trends are extracted from a graph, with the memory that the graph leaves."""
+    """Returns the settings for an extraction from a graph, with the memory that the graph leaves."""
     events = len(part.number)
     is_one_group = not spec.layout.keys and spec.query.windowing.kind == WHOLE
     if asked.anchors is not None and asked.anchors > events and is_one_group:
@@ -258,7 +262,7 @@ def settings_of(spec: KernelSpec, asked: Extraction, part: Part) -> Settings:
 
 @contextmanager
 def naming_the_group(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[None]:
-    """Adds the group to an error that an extraction from the graph of a part meets."""
+    """Adds the name of the group to a GroupTooLarge that is raised inside."""
     try:
         yield
     except GroupTooLarge as error:
@@ -266,7 +270,7 @@ def naming_the_group(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[Non
 
 
 def _described(spec: KernelSpec, chunk: Chunk, part: Part) -> str:
-    """Describes the group and window of a part, or those from and to which it goes."""
+    """Describes the group and window of a part; of a part with several, the first and the last ones."""
     ends = part.slices[[0, -1]]
     windows = np.searchsorted(chunk.slices.slice, ends)
     groups = group_columns(spec, chunk, chunk.slices.segment[windows])
@@ -307,13 +311,15 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
 
 
 def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], tuple[int, int], Ints]]:
-    """Yields the slices of a chunk that are to be listed whole, and those that shares are to list in parts.
+    """Yields the work of this task's shares: the turn, the share of each slice's trends, and the slices.
 
-    With a span shares take turns with the events that trends begin with, which the first pair says.
+    With a span, a share has the trends that begin with some of the events, which the *turn* (number of the share, and
+    how many there are) chooses. Else a share has a part of the trends of each large slice, and all trends of some small
+    ones.
 
-    Which trends a share has depends on nothing but the slice that they are in: beside it, another task may have other
-    keys, and other windows in its chunks. So each large slice is to be divided by itself, and a small one is listed by
-    one share, which its first time and its length choose.
+    The shares of a key are listed by different tasks, whose chunks may hold other keys and windows beside it. So the
+    trends of a share have to depend on nothing but the slice: a large slice is divided by itself, and the first time
+    and the length of a small one choose its share.
     """
     low, high = chunk.slices.low, chunk.slices.high
     if not spec.shares:
@@ -357,7 +363,7 @@ def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
     """
     graphs = Graphs(spec)
     needs_edges = spec.query.shadows.kind != STATES if spec.query.shadows else spec.query.completeness == MAXIMAL
-    # Beyond what the form of the answer can show, the size of a count is enough for the error, or is the answer.
+    # A count too large for the answer's type need not be exact: its size is enough for the error, or is the answer.
     most_bits = {"decimal": _DECIMAL_BITS, "string": None}.get(spec.answer.number, 0)
 
     def counts(chunk: Chunk) -> Columns:
@@ -388,7 +394,7 @@ def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
 
 
 def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
-    """Surveys the graphs of a sorted stream, and what listing their trends takes.
+    """Surveys the graphs of a sorted stream, and the cost of listing their trends.
 
     The columns are keys, the window if sliding, and those of :data:`~cetdsl.ir.stages.SURVEY`.
     """
@@ -416,7 +422,7 @@ def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_eve
 
 
 def _survey_columns(held: Census, work: Survey, graph_bytes: int) -> list[pa.Array]:
-    """Makes columns of the surveys of some graphs and of their trends; unmeasured values are NULL."""
+    """Returns the columns of a survey; values that were not measured are NULL."""
     known = {**held._asdict(), **work._asdict(), "vertices": work.nodes, "cuts": work.graphlets - 1}
     known["predicted_bytes"] = work.predicted_bytes + graph_bytes
     known["bytes"] = np.where(work.bytes < 0, -1, work.bytes + graph_bytes)

@@ -1,1 +1,1 @@
-"""All trends, depth first."""
+"""Lists all trends of a query by a depth-first search over the events."""

@@ -11,7 +11,7 @@ from cetdsl.kernels.vocabulary import Block, Ints
 
 
 def members_of(start: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Lists the members of several ranges: the number of the range that each is of, and the members themselves.
+    """Lists the members of several ranges: the number of the range that each belongs to, and the members themselves.
 
     Examples
     --------
@@ -32,14 +32,14 @@ def take_trends(block: Block, rows: Ints) -> Block:
 
 
 def trends_between(block: Block, some: slice) -> Block:
-    """Returns those of a block's trends that follow each other, without a copy of their bindings."""
+    """Returns consecutive trends of a block, without copying their bindings."""
     start = block.start[some.start : some.stop + 1]
     bindings = slice(start[0], start[-1])
     return Block(start - start[0], block.event[bindings], block.variable[bindings], block.slice[some])
 
 
 def join_blocks(blocks: Sequence[Block]) -> Block:
-    """The trends of several blocks, one behind the other."""
+    """Returns one block with the trends of several, in their order."""
     ends = np.cumsum([0, *(len(block.event) for block in blocks)])
     starts = [block.start[1:] + end for block, end in zip(blocks, ends)]
     none = np.zeros(0, dtype=np.int64)

@@ -1,15 +1,17 @@
 """Common parts of the depth-first searches: their state, their current path, and how they fill blocks.
 
-There are three: along chains of useful events (:mod:`~cetdsl.kernels.enumerate.search`), along the edges of a graph
-(:mod:`cetdsl.kernels.graph.walk`), and piece by piece (:mod:`cetdsl.kernels.complete.graphlets`). Each has a loop of
-its own, because one loop for two of them took 7 to 18 % longer. What they share:
+There are three searches: one goes along chains of useful events (:mod:`~cetdsl.kernels.enumerate.search`), one along
+the edges of a graph (:mod:`cetdsl.kernels.graph.walk`), and one from partial trend to partial trend
+(:mod:`cetdsl.kernels.complete.graphlets`). Each has a loop of its own, because one loop for two of them took 7 to 18 %
+longer. They share these terms:
 
 * A *label* is a binding in one integer: the event, and above its ``EVENT_BITS`` bits the number of the variable, or
   zero where all states read the same variable.
-* The *path* is an array of the labels of the bindings that the search stands on, with room for ``WIDE`` more.
+* The *path* is the row of bindings that the search has made so far, and goes on from: an array of their labels, with
+  room for ``WIDE`` more.
 * The *position* is an array that a search reads when it is called and writes when it returns, so that it can go on with
-  another block. Its entries are named here, those of one search alone from ``OWN`` on.
-* The events of a block that is being filled are labels, with room for ``WIDE`` more behind them.
+  another block. Its entries are named here; those that only one search needs begin at ``OWN``.
+* While a block is being filled, its events are labels, with room for ``WIDE`` more after the last one.
 """
 
 from __future__ import annotations
@@ -28,31 +30,31 @@ WIDE = 8
 #: Bits of the event in a label.
 EVENT_BITS = 48
 
-#: Entries of a position: the subslice or window that the search is in, the next candidate for a first binding, how many
-#: bindings (or levels) lie on the path; of the last call, the trends and bindings written and the nodes visited; and
-#: the length of the trend that has no room in the block (0: no trend is left).
+#: Entries of a position: the subslice or window that the search is in, the next candidate for a first binding, and the
+#: number of bindings (or levels) on the path; the numbers of trends and bindings that the last call has written, and of
+#: nodes that it has visited; and the length of the trend that had no room in the block (0: no trend is left).
 WINDOW, ROOT, DEPTH, TRENDS, BINDINGS, VISITS, NEED, OWN = range(8)
 
 
 def make_position(own: int = 0) -> Ints:
-    """Returns a position before all trends of the first window, with ``own`` entries more for one search alone."""
+    """Returns a position before all trends of the first window, with ``own`` more entries for one search alone."""
     return np.zeros(OWN + own, dtype=np.int64)
 
 
 def is_constant(variable: Ints | Shorts) -> bool:
-    """Whether all states read the same variable, which then stands in every block from the start."""
+    """Whether all states read the same variable; labels then need no variable, and blocks are made with it."""
     return bool((variable[1:] == variable[:1]).all())
 
 
 def variable_bits(variable: Ints | Shorts) -> Ints:
-    """Returns what the variable of each state adds to the labels of its bindings."""
+    """Returns the bits above the event's in the labels of each state's bindings: those of its variable."""
     bits = np.asarray(variable, dtype=np.int64) << EVENT_BITS
     return np.zeros_like(bits) if is_constant(variable) else bits
 
 
 @inlined
 def copy_path(path: Ints, depth: Index, out_event: Ints, at: Index) -> None:
-    """Copies the first ``depth`` labels of the path into a block; what lies behind them in the block is undefined."""
+    """Copies the first ``depth`` labels of the path into a block; the entries of the block after them are undefined."""
     for d in range(0, depth, WIDE):
         for e in range(WIDE):
             out_event[at + d + e] = path[d + e]
@@ -79,11 +81,12 @@ def write_trend(
     depth, label : int
         The trend ends with ``label``, its binding number ``depth``.
     window : int
-        The window, or the subslice's slice, that the trend was found in.
+        The window, or the slice of the subslice, that the trend was found in.
     out_start, out_event, out_slice : int64 arrays
-        Those of the block. They come one by one: out of a tuple, Numba would fetch them again after each write.
+        Those of the block. They are arguments of their own, because Numba would fetch them out of a tuple again after
+        each write.
     trend, at : int
-        The numbers of trends and of bindings that the block has already.
+        The numbers of trends and of bindings that the block holds already.
     """
     copy_path(path, depth, out_event, at)
     stop = int(at + depth + 1)
@@ -94,7 +97,7 @@ def write_trend(
 
 @jit
 def _part_labels(event: Ints, bindings: int, variable: Shorts) -> None:
-    """Splits labels in place: the events stay where the labels were, and the variables are written apart."""
+    """Splits labels in place: the events replace the labels, and the variables go to an array of their own."""
     for k in range(bindings):
         variable[k] = event[k] >> EVENT_BITS
         event[k] &= (1 << EVENT_BITS) - 1
@@ -109,7 +112,7 @@ def in_blocks(
     number of the variable that each state reads, and ``limit`` is the number of trends wanted; -1: all.
     """
     remaining, room = limit, size
-    # Known from the start if all states read the same variable.
+    # If all states read the same variable, all blocks share this column.
     variables = np.full(room, max(variable, default=0), dtype=np.int16) if is_constant(variable) else None
     while remaining != 0:
         most = room if remaining < 0 else min(room, remaining)
@@ -131,8 +134,8 @@ def in_blocks(
 def _make_block(trends: int, bindings: int, variables: Shorts | None) -> Block:
     """Makes room for a block, and for its variables unless they are given.
 
-    It is one piece of memory, because small pieces go back to the system, which clears every page before it is used
-    again: that may take longer than to find the trends.
+    All its arrays lie in one allocation. Smaller ones would be returned to the system, which clears every page before
+    it is used again, and that may take longer than finding the trends.
     """
     sizes = np.cumsum([trends + 1, trends, bindings + WIDE, (bindings + 3) // 4 if variables is None else 0])
     start, window, event, rest, _ = np.split(np.empty(sizes[-1], dtype=np.int64), sizes)

@@ -1,4 +1,8 @@
-"""Negations whose predicates refer to the trend: each gap that they guard is judged as soon as the path allows it."""
+"""Judges *correlated* negations, whose predicates relate an event that must not occur to events of the trend.
+
+A negation *guards* a gap: the time between two neighbouring bindings, before the first one or after the last. The
+search judges each gap as soon as its path has all bindings that the negation's predicates look at.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,14 @@ from cetdsl.kernels.machine.conditions import compare, edge_holds
 from cetdsl.kernels.machine.program import OPERATORS, PAIR_OPERATORS, Program, lay_out
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Shorts, Slices
 
-#: The events that differ from a value stand on both sides of it.
+#: Its events are not consecutive, even if the column rises: they lie on both sides of the value compared with.
 _APART = OPERATORS["!="]
 
 
 class Path(NamedTuple):
-    """The bindings of the path, and what remains to be tried after each."""
+    """The bindings of the path, and the successors of each that remain to be tried."""
 
-    #: Of each binding, see :mod:`~cetdsl.kernels.enumerate.blocks`; with room for ``WIDE`` more than the others have.
+    #: The label of each binding, see :mod:`~cetdsl.kernels.enumerate.blocks`; with room for ``WIDE`` more.
     label: Ints
     event: Ints
     variable: Shorts
@@ -47,22 +51,23 @@ def make_path(longest: int) -> Path:
 
 
 class Correlated(NamedTuple):
-    """Correlated negations, their machines side by side, and the gaps that they guard."""
+    """Correlated negations, with their machines numbered as one, and the gaps that they guard."""
 
-    #: Where the states of each machine begin among those of all, and where its predicates do in ``pair``.
+    #: Where the states of each negation's machine begin among those of all, and where its predicates begin in ``pair``.
     state_start: Ints
     pair_start: Ints
     #: Operator, variable of the negated pattern and its column, variable of the trend and its column.
     pair: Ints
-    #: ``edge_guard[edge_start[e]:edge_start[e + 1]]`` guard the gap that the edge ``e`` crosses.
+    #: The negations ``edge_guard[edge_start[e]:edge_start[e + 1]]`` guard the gap that the edge ``e`` crosses.
     edge_start: Ints
     edge_guard: Ints
-    #: In the same way by state, those of the gap before a trend that begins in it, or after one that ends in it.
+    #: In the same way, for each state, the negations that guard the gap before a trend that begins in it, or after one
+    #: that ends in it.
     begin_start: Ints
     begin_guard: Ints
     end_start: Ints
     end_guard: Ints
-    #: The windows' length, and whether that is the longest span of a trend, and so bounds the gap before it.
+    #: The windows' length, and whether it is the longest span of a trend. Then it also bounds the gap before a trend.
     span: int
     within: bool
 
@@ -73,14 +78,14 @@ class Gaps(NamedTuple):
     correlated: Correlated
     #: The machines of all correlated negations as one.
     negated: Program
-    #: Room for which states of that machine the events of a gap get to, shape (longest subslice, states).
+    #: Work space: the states that a match may be in after each event of a gap, shape (longest subslice, states).
     reach: Bools
-    #: Whether the events of a gap that meet a pair stand in a row: see :func:`_in_a_row`.
+    #: For each pair, whether the events of a gap that satisfy it are consecutive: see :func:`_in_a_row`.
     in_a_row: Bools
 
 
 def gaps_of(correlated: Correlated, negated: Program, events: Events, slices: Slices) -> Gaps | None:
-    """Returns what judges the gaps of some slices; None if no correlated negation guards any."""
+    """Returns the data for judging the gaps of some slices; None if there is no correlated negation."""
     if not len(correlated.pair):
         return None
     widest = int((slices.high - slices.low).max(initial=0))
@@ -90,9 +95,10 @@ def gaps_of(correlated: Correlated, negated: Program, events: Events, slices: Sl
 
 @jit
 def _in_a_row(correlated: Correlated, variable: Ints, events: Events) -> Bools:
-    """Returns for each pair whether its negation is of one event, that of the pair, and its column rises with time.
+    """Whether the events of a gap that satisfy each pair are consecutive.
 
-    Durations rise so. ``variable`` is that of each state of the negations.
+    They are if the negation is of a single event, to which the pair refers, and the pair's column rises with time, as
+    it does where predicates bound durations. ``variable`` is that of each state of the negations.
     """
     found = np.zeros(len(correlated.pair), dtype=np.bool_)
     for guard in range(len(correlated.state_start) - 1):
@@ -113,7 +119,7 @@ def _in_a_row(correlated: Correlated, variable: Ints, events: Events) -> Bools:
 
 
 def lay_out_correlated(spec: KernelSpec) -> tuple[Correlated, Program]:
-    """Lays out the correlated negations of a query, numbered anew, with their machines united into one."""
+    """Lays out the correlated negations of a query, numbered from 0, and their machines as one."""
     chosen = [number for number, negation in enumerate(spec.query.negations) if negation.correlated]
     new = {number: k for k, number in enumerate(chosen)}
     variables: list[int] = []
@@ -160,7 +166,7 @@ def pair_row(pair: Pair) -> tuple[int, int, int, int, int]:
 
 
 def without_correlated(spec: KernelSpec) -> KernelSpec:
-    """Returns the query with the negations that look at trends emptied: they keep their numbers, but match nothing."""
+    """Returns the query where negations that look at trends match nothing and guard no gap, but keep their numbers."""
     gone = {number for number, negation in enumerate(spec.query.negations) if negation.looks_at_trend}
     if not gone:
         return spec
@@ -204,7 +210,7 @@ def _is_decided(correlated: Correlated, path: Path, depth: int, guard: int) -> b
 def _relates(
     correlated: Correlated, events: Events, path: Path, depth: int, guard: int, event: int, variable: int
 ) -> bool:
-    """Whether an event, bound to a variable of the negated pattern, fits the path by the predicates between the two."""
+    """Whether an event may be bound to a variable of the negated pattern, and satisfies its pairs with the path."""
     if (events.mask[event] >> variable) & 1 == 0:
         return False
     for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
@@ -236,7 +242,10 @@ def _reaches(program: Program, events: Events, reach: Bools, state: int, event: 
 
 @jit
 def _narrowed(pair: Ints, events: Events, other: int, low: int, high: int) -> tuple[int, int]:
-    """Returns the range of the events ``low:high`` that meet a pair whose column rises with time."""
+    """Returns the range of those among the events ``low:high`` that satisfy a pair whose column rises with time.
+
+    ``other`` is the event of the trend that the pair refers to, -1 if there is none.
+    """
     if other < 0 or not events.valid[pair[4], other]:
         return low, low
     op, bound, values = pair[0], events.codes[pair[4], other], events.codes[pair[2], low:high]
@@ -250,7 +259,7 @@ def _narrowed(pair: Ints, events: Events, other: int, low: int, high: int) -> tu
 
 @jit
 def has_match(gaps: Gaps, events: Events, path: Path, depth: int, guard: int, low: int, high: int) -> bool:
-    """Whether a negated pattern has a match among the events ``low:high`` that forbids this path."""
+    """Whether a negated pattern has a match among the events ``low:high`` that forbids the path."""
     correlated, program, reach = gaps.correlated, gaps.negated, gaps.reach
     begin, end = correlated.state_start[guard], correlated.state_start[guard + 1]
     for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
@@ -270,9 +279,10 @@ def has_match(gaps: Gaps, events: Events, path: Path, depth: int, guard: int, lo
 def _gap(
     correlated: Correlated, events: Events, path: Path, depth: int, position: int, low: int, high: int
 ) -> tuple[int, int]:
-    """Returns the range of the events in the gap before a position of the path.
+    """Returns the range of the events in the gap before a position of the path; ``depth`` stands for the gap after it.
 
-    These are strictly before the binding there (or up to ``high`` behind the last one) and after the binding before it.
+    They are strictly later than the binding before the position (from ``low`` on if there is none), and strictly
+    earlier than the binding at it (before ``high`` if there is none).
     """
     begin, end = low, high
     if position > 0:
@@ -291,7 +301,7 @@ def _gap(
 
 @jit
 def _guards_of(correlated: Correlated, path: Path, depth: int, position: int) -> Ints:
-    """The correlated negations of the gap before a position."""
+    """Returns the correlated negations that guard the gap before a position of the path (``depth``: that after it)."""
     if position == 0:
         state = path.state[0]
         return correlated.begin_guard[correlated.begin_start[state] : correlated.begin_start[state + 1]]
@@ -316,7 +326,10 @@ def _gap_is_free(gaps: Gaps, events: Events, path: Path, depth: int, position: i
 
 @jit
 def new_gap_allows(gaps: Gaps, events: Events, path: Path, depth: int, low: int, high: int) -> bool:
-    """Judges the gap before the last binding as soon as all that its negations look at is bound."""
+    """Whether no negation forbids the gap before the last binding, as far as this can be judged.
+
+    If a negation of the gap looks at a variable that is not bound yet, the gap is noted as pending, and allowed.
+    """
     position = depth - 1
     path.pending[position] = False
     guards = _guards_of(gaps.correlated, path, depth, position)
@@ -329,7 +342,7 @@ def new_gap_allows(gaps: Gaps, events: Events, path: Path, depth: int, low: int,
 
 @jit
 def gaps_allow(gaps: Gaps, events: Events, path: Path, depth: int, low: int, high: int) -> bool:
-    """Whether no negation forbids the trend in the gaps that had to wait for its end, and in the one after it."""
+    """Whether no negation forbids the trend in the pending gaps, and in the gap after its end."""
     for position in range(depth):
         if path.pending[position] and not _gap_is_free(gaps, events, path, depth, position, low, high):
             return False

@@ -1,7 +1,8 @@
-"""Negations whose predicates a kernel cannot judge: the matches that may forbid a trend are handed on with it.
+"""Negations whose predicates a kernel cannot judge: each trend is yielded with the matches that may forbid it.
 
-Spark evaluates such a predicate, for it may be any expression over events of the match and of the trend. Here the
-matches in each gap that the negation guards are found, whatever the predicate says of them.
+Such a predicate may be any expression over events of the negated match and of the trend, so Spark evaluates it later.
+The kernel finds all matches in each gap that the negation guards, whatever the predicate says of them. A gap is the
+time between two neighbouring bindings of a trend, before the first one or after the last.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ from cetdsl.kernels.enumerate.search import Search
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
 from cetdsl.kernels.wire.windows import NEVER
 
-#: Bindings of matches that a task can hold.
+#: The most bindings of matches that a task holds.
 MOST = 50_000_000
 
 
 class Walk(NamedTuple):
-    """A machine by states and variables, and which of its gaps one negation guards."""
+    """The steps of a machine, and the gaps that one negation guards."""
 
-    #: The state that reads each variable at the beginning, and after each state, shape (states, variables); -1: none.
+    #: The state that reads each variable first, shape (variables,), and the one that reads it after each state, shape
+    #: (states, variables); -1: none.
     first: Ints
     next: Ints
-    #: Whether the negation guards the gap before each state at the beginning, on the way to it, and at the end.
+    #: Whether the negation guards the gap before a trend that begins in each state, the gap between a state and the
+    #: next variable, of shape (states, variables), and the gap after a trend that ends in each state.
     begins: Ints
     on_way: Ints
     ends: Ints
@@ -49,9 +52,9 @@ class Matches(NamedTuple):
 def _guarded(
     walk: Walk, matches: Matches, events: Events, slices: Slices, span: int, block: Block, trends: Ints, out: Ints
 ) -> Ints:
-    """Counts the matches in the guarded gaps of each trend, and notes them where ``out`` has room.
+    """Counts the matches in the guarded gaps of each trend, and writes them into ``out`` as far as it has room.
 
-    ``trends`` are the numbers of the first trend of the block and of the one after the last.
+    ``trends`` are the numbers, in the block, of the first trend to look at and of the one after the last.
     """
     counts = np.zeros(trends[1] - trends[0], dtype=np.int64)
     found = 0
@@ -60,7 +63,7 @@ def _guarded(
         low, high = slices.low[own], slices.high[own]
         state = np.int64(-1)
         for position in range(begin, end + 1):
-            # The gap before the binding at ``position``, or behind the last one.
+            # The gap before the binding at ``position``, or after the last one.
             if position == end:
                 guarded = walk.ends[state]
             elif position == begin:
@@ -131,7 +134,7 @@ class DeferredNegation:
 
 
 class GuardedGaps:
-    """The matches of a negation in one chunk, to be picked by the trends whose gaps they lie in."""
+    """The matches of a negation in one chunk; finds those that lie in the guarded gaps of a trend."""
 
     def __init__(self, walk: Walk, span: int, events: Events, slices: Slices, found: Block) -> None:
         self._walk, self._span, self._events, self._slices = walk, span, events, slices
@@ -142,11 +145,14 @@ class GuardedGaps:
         self._matches = Matches(places, first[order], last[order])
 
     def count(self, block: Block) -> Ints:
-        """The number of matches that go with each trend."""
+        """Returns the number of matches in the guarded gaps of each trend."""
         return self._guarded(block, 0, len(block.slice), np.zeros(0, dtype=np.int64))
 
     def pick(self, block: Block, begin: int, end: int, counts: Ints) -> Block:
-        """Returns the matches that go with the trends ``begin:end``, trend by trend; each has ``counts`` of them."""
+        """Returns the matches in the guarded gaps of the trends ``begin:end``, trend by trend.
+
+        ``counts`` are the numbers that :meth:`count` returns for these trends.
+        """
         out = np.empty(int(counts.sum()), dtype=np.int64)
         self._guarded(block, begin, end, out)
         return take_trends(self._found, self._order[out])

@@ -1,4 +1,4 @@
-"""Lists the trends of a query: negated patterns are matched first, then the search goes over the events."""
+"""Lists the trends of a query: first matches its negated patterns, then searches for trends."""
 
 from __future__ import annotations
 

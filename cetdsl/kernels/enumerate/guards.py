@@ -1,4 +1,10 @@
-"""Columns that no row has, by which neighbouring events are compared for NOT and for a matching policy."""
+"""Computes columns of events by which neighbours are compared for NOT and for a matching policy.
+
+A NOT between two neighbours *guards* the gap between them. Let an event's *latest start* be the latest instant at which
+a match of the negated pattern begins that ends before the event. The gap is free of matches if this is not after the
+earlier neighbour. So the guard becomes a comparison of a computed column of the later event, the latest start, with one
+of the earlier event, its instant.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +25,9 @@ from cetdsl.kernels.wire.windows import NEVER
 
 
 class GuardedMachine:
-    """The machine of a query whose guards are comparisons with the latest starts of negated patterns.
+    """The machine of a query, with its guards and its matching policy turned into comparisons of computed columns.
 
-    Its matching policy is a comparison with the instant of the next event.
+    Guards compare the latest starts of negated patterns, and the policy the instant of the next event that may follow.
     """
 
     def __init__(self, spec: KernelSpec) -> None:
@@ -33,8 +39,8 @@ class GuardedMachine:
     def with_guards(self, events: Events) -> tuple[Events, Ints, Ints]:
         """Adds code columns to the events: the instant, those of the policy, and the latest starts of negations.
 
-        Behind them are the ``anchors`` of the negations that look ahead as far as a sight. Also returns the latest
-        starts of matches that end before (at or before) each event, of shape (negations, n).
+        After these come the ``anchors`` of the negations that look ahead. Also returns the latest starts of matches
+        that end before each event, and of those that end no later than it, both of shape (negations, n).
         """
         count, negations = len(events.time), len(self._negations)
         before, until = np.empty((2, negations, count if negations else 0), dtype=np.int64)
@@ -51,11 +57,12 @@ class GuardedMachine:
         return events._replace(codes=codes, valid=valid), before, until
 
     def anchors(self, events: Events) -> Ints:
-        """Returns the instant behind which no match of each negation may begin, for each event.
+        """Returns for each event, as the earlier neighbour of a gap, the latest instant at which a match may begin.
 
-        It has the shape (negations, n). The instant is the event's own. A negation that looks no further than a length
-        has none where no match lies so near. Without negations that look ahead the array is empty; with them the events
-        must be those of :meth:`with_guards`.
+        The array has the shape (negations, n). The instant is the event's own: a match that begins later forbids the
+        gap. A negation that looks ahead, from the event and no further than a length, has an instant after all others
+        where no match lies so near. Without such negations the array is empty; with them the events must be those of
+        :meth:`with_guards`.
         """
         if not self._looking:
             return np.zeros((0, 0), dtype=np.int64)
@@ -65,11 +72,11 @@ class GuardedMachine:
 
 
 class _Negated:
-    """A negated pattern."""
+    """Finds the latest starts of one negated pattern."""
 
     def __init__(self, spec: KernelSpec, negation: Negation) -> None:
         self._layout = lay_out(with_orders(lower_guards(negation.machine, spec.layout.codes)))
-        # Pairwise predicates need each match as a whole.
+        # Pairwise predicates relate any two events of a match, so such matches are listed one by one.
         query = KernelQuery(negation.machine, pairs=negation.pairs, pivot=negation.pivot)
         self._search = Search(attrs.evolve(spec, query=query)) if negation.pairs else None
         self._sight = None if negation.sight is None else Sight(negation)
@@ -83,7 +90,7 @@ class _Negated:
         return (before if self._sight.ahead else np.where(self._sight.sees(events), before, -1)), until
 
     def anchors(self, events: Events) -> Ints:
-        """The instant of each event from which a match is seen ahead, and of the others one behind all instants."""
+        """Returns the instant of each event that has a match ahead in sight; for the others, one after all instants."""
         assert self._sight is not None
         return np.where(self._sight.sees(events), events.instant, len(events.instant))
 
@@ -138,7 +145,8 @@ def _running_latest(events: Events, latest: Ints) -> tuple[Ints, Ints]:
     for first, last in zip(events.segment_start[:-1], events.segment_start[1:], strict=True):
         running = np.maximum.accumulate(latest[first:last])
         instant = events.instant[first:last]
-        # All events of an instant see the same: the last of the instant, or the last of the one before.
+        # All events of an instant get the same: ``until`` from the last event of the instant, ``before`` from the last
+        # one of the instant before it.
         start = np.searchsorted(instant, instant)
         end = np.searchsorted(instant, instant, side="right")
         until[first:last] = running[end - 1]

@@ -1,7 +1,8 @@
-"""The arrays of a search: a machine's edges by source, a chunk's values as codes, and room for what the search finds.
+"""The arrays of a search: a machine's edges by source, a chunk's values as codes, and work space of the search.
 
-A *join* is the set of comparisons of an edge. A *chain* is a join into one state: the search threads the useful events
-of that state onto it, one chain for each value of the join's equality columns.
+A *join* is the set of comparisons of an edge. A *chain* is a linked list of the useful events of one state, in order of
+time, on which a search finds successors. A state has a numbered chain for each join that leads into it; this is one
+list, with a *head* of its own, for each value of the join's equality columns.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ class Edges(NamedTuple):
 
     #: Bit number of the variable that each state reads.
     variable: Ints
-    #: What that adds to a label, see :mod:`~cetdsl.kernels.enumerate.blocks`; shape (states,).
+    #: The bits of this variable in a label, see :mod:`~cetdsl.kernels.enumerate.blocks`; shape (states,).
     bits: Ints
     #: The states that a trend may begin in.
     initial: Ints
     #: The edges ``out_start[q]:out_start[q + 1]`` leave the state ``q``.
     out_start: Ints
-    #: The state, the join and the chain of each edge; the chain is -1 where the edge looks at lists.
+    #: The target state, the join and the chain of each edge; the chain is -1 where the edge has list predicates.
     target: Ints
     join: Ints
     chain: Ints
-    #: The rows of ``comparison`` that hold each join's orders (``<``, ``<=``, ``>``, ``>=``), and behind these its
-    #: ``!=``. Equalities are not among them, as chains see to those.
+    #: Where in ``comparison`` each join's orders (``<``, ``<=``, ``>``, ``>=``) begin, and where they end and its
+    #: ``!=`` begin, and where these end. Equalities are not there, because chains answer them.
     order_start: Ints
     order_end: Ints
     comparison_end: Ints
@@ -58,8 +59,8 @@ class Edges(NamedTuple):
 class JoinCodes(NamedTuple):
     """A chunk's values of the equality columns of each join."""
 
-    #: The code of each event's values as the later and as the earlier one of two neighbours, shape (joins, n): an
-    #: edge's equalities hold where these agree. -1: one of the values that the join looks at is NULL.
+    #: The code of each event's values, once as the later and once as the earlier one of two neighbours, shape (joins,
+    #: n). The equalities of an edge hold where the two codes agree. -1: a value that the join compares is NULL.
     later: Places
     earlier: Places
     #: Where the heads of each chain, one per code, begin among those of all chains; shape (chains + 1,).
@@ -78,30 +79,31 @@ class Lists(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for the state of the subslice that is being searched; its events count from its first one."""
+    """Work space for the subslice that is being searched; its events are numbered from its first one."""
 
     #: Whether a trend of the subslice can be completed from the event in the state, and whether one may end there;
     #: shape (longest subslice, states).
     useful: Bools
     accept: Bools
-    #: Where the search for the event's successors along the edge begins, shape (longest subslice, edges); -1: none.
+    #: Where the search for each event's successors along each edge begins, shape (longest subslice, edges): an event of
+    #: the chain, or a position in an inverted list; -1: there is no successor.
     first: Places
-    #: The next event of the chain, shape (chains, longest subslice); -1: there is none.
+    #: The next event on each chain after each event, shape (chains, longest subslice); -1: there is none.
     next: Places
-    #: Per order of a chain, the largest or smallest value of the event and of those that follow it on the chain; shape
-    #: (orders of all chains, longest subslice).
+    #: For each order of a chain, the best value (largest for ``>`` and ``>=``, else smallest) of the event and of all
+    #: that follow it on the chain; shape (orders of all chains, longest subslice).
     best: Ints
-    #: The first event of the chain at each of the heads, if ``head_stamp`` is that of the subslice.
+    #: The first event at each of the heads. It holds only if ``head_stamp`` is the stamp of the subslice.
     head: Places
     head_stamp: Ints
 
 
 class Guards(NamedTuple):
-    """The data for judging the begins and ends of trends that negations guard."""
+    """The data for judging negations before the begin and after the end of a trend."""
 
     program: Program
     conditions: Conditions
-    #: Whether the gap before a trend is judged at its end (with a span).
+    #: Whether negations before a trend are judged when its end is known. With a span the end bounds how far they look.
     late: bool
 
 
@@ -175,14 +177,14 @@ class SearchLayout:
         )
 
     def tables(self, events: Events) -> tuple[JoinCodes, int]:
-        """The tables of a chunk of events, and the number of chain heads."""
+        """Returns the codes of a chunk of events, and the number of chain heads."""
         count = len(events.time)
         later = np.empty((len(self.joins), count), dtype=np.int32)
         earlier = np.empty_like(later)
         sizes = []
         for number, comparisons in enumerate(self.joins):
             f, g, size = equality_codes([c for c in comparisons if c.op == "="], events)
-            # An event with a NULL is no candidate, so the search needs no look at NULLs.
+            # An event with a NULL has the code -1, so that the search need not test for NULLs.
             later[number] = np.where(events.valid[[c.later for c in comparisons]].all(axis=0), f, -1)
             earlier[number] = np.where(events.valid[[c.earlier for c in comparisons]].all(axis=0), g, -1)
             sizes.append(size)
@@ -195,11 +197,11 @@ class SearchLayout:
         return len(self.edges.listed) > 0
 
     def lists(self, events: Events) -> Lists:
-        """The lists of a chunk of events."""
+        """Returns the lists of a chunk of events, also inverted."""
         return Lists(events.list_start, events.list_items, *_invert(events.list_start, events.list_items))
 
     def scratch(self, longest: int, heads: int) -> Scratch:
-        """Makes room for subslices of up to ``longest`` events."""
+        """Makes the work space for subslices of up to ``longest`` events."""
         states = len(self.edges.variable)
         return Scratch(
             np.zeros((longest, states), dtype=np.bool_),

@@ -2,22 +2,24 @@
 
 A depth-first search goes only where a trend can still be completed. Before a slice is searched, one pass over its
 events from the last to the first finds the *useful* pairs (event, state), those from which a final state can be
-reached, and threads them into *chains*: the useful events of one state with one value of the equality columns, in time
-order. Each pair remembers where the chain of each of its edges begins, so that the search follows links and never looks
-for a successor among events that cannot be one.
+reached. The pass also links them into *chains*: lists of the useful events of one state that have one value of the
+equality columns, in order of time. Each pair stores where the chain of each of its edges begins. So the search follows
+links, and skips all events that come before the first successor, that cannot complete a trend, or that differ in the
+equality columns.
 
 ======================  =====================================================================
-comparisons of an edge  successors of an event
+comparisons of an edge  where the successors of an event are found
 ======================  =====================================================================
-none                    the chain of the target state
-equalities              the chain of the target state and the event's value
-orders, besides         the same, up to where the best value left on the chain no longer holds
-lists                   the inverted list of the event
+none                    on the chain of the target state
+equalities              on the chain of the target state and the event's value
+orders, besides         the same, up to where no value left on the chain satisfies an order
+lists                   in the inverted list of the event
 ======================  =====================================================================
 
-Simultaneous events are staged, as in :mod:`~cetdsl.kernels.machine.propagate`. Pairwise predicates are checked on the
-path. Where one variable binds exactly one event in every trend, the *pivot*, each event that it may bind has a subslice
-of its own, so that its pairwise predicates are known when the useful pairs are found.
+Simultaneous events never follow each other: they are put on the chains together, as in
+:mod:`~cetdsl.kernels.machine.propagate`. Pairwise predicates are checked on the path of the search. Where one variable,
+the *pivot*, binds exactly one event in every trend, each event that it may bind has a *subslice* of its own, a range of
+the slice that is searched by itself. So pairwise predicates with the pivot are known when the useful pairs are found.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ from cetdsl.kernels.machine.conditions import (
 from cetdsl.kernels.machine.program import lay_out
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Shorts, Slices
 
-#: Pivots of a slice that are searched from without a look at all of them together.
+#: If a slice has no more pivots than this, each is searched without a common pass that drops those on no trend.
 _FEW_PIVOTS = 8
 
 
@@ -108,8 +110,8 @@ def _pairs_allow(
                 left, right = old, new
             else:
                 continue
-            # The test of a pair is spelt out in each loop that needs it: a function for it, although inlined, made this
-            # loop take five times as long, and ten times with lists.
+            # Each loop that tests a pair has the code of the test: with a function for it, although inlined, this loop
+            # took five times as long, and ten times with lists.
             if lists is not None and pairs[k, 0] == BY_LISTS:
                 if not are_listed(lists.start, lists.items, f, g, left, right):
                     return False
@@ -130,7 +132,7 @@ def _next_root(edges: Edges, given: SearchInput, guards: Guards | None, useful: 
         place, state = root // len(initial), initial[root % len(initial)]
         begins = useful[place, state]
         if guards is not None and begins:
-            # The gap before a trend begins with the slice, also where trends begin with the first event of a subslice.
+            # The gap before a trend begins with the slice, not with the subslice.
             event = low + place
             begins = may_begin(guards.program, given.events, guards.conditions, state, event, slice_low, low)
         if begins:
@@ -172,10 +174,10 @@ def _search(
     given : SearchInput
         The events of the chunk, their codes, and the subslices to search.
     guards, gaps, lists
-        None where no negation guards the begin or the end of a trend, where no negation is correlated, and where
-        neither an edge nor a pairwise predicate asks a list.
+        Data for negations before or after trends, for correlated negations, and for list predicates of edges and pairs;
+        each is None if the query has none of these.
     scratch : Scratch
-        What the pass from back to front has found in the subslice that ``at`` is in.
+        The useful pairs and chains of the subslice that ``at`` is in.
     path : Path
         The bindings that the search stands on.
     at : int64 array
@@ -184,8 +186,7 @@ def _search(
     out : Block
         The block to fill; its events become labels, and its variables are left as they are.
     """
-    # It is one long loop, because what it would call in each turn needs more than ten arrays, each handed over by
-    # itself.
+    # It is one long loop, because a function that it called in each turn would need more than ten arrays as arguments.
     events, tables, pairs = given.events, given.tables, given.pairs
     codes, valid, slice_of_subslice = events.codes, events.valid, given.subslices.window
     state_variable, bits, out_start, target = edges.variable, edges.bits, edges.out_start, edges.target
@@ -203,8 +204,9 @@ def _search(
     trends, bindings, label = 0, 0, path_label[depth - 1] if need > 0 else np.int64(0)
     out_trend[0] = 0
     while True:
-        # Each binding of the path satisfies what it can be asked. ``need`` > 0: the path is a trend to be written that
-        # ends with ``label``. That is stored afterwards, as memory that was just written would hold up the copying.
+        # All predicates between bindings of the path hold. ``need`` > 0: the path is a trend to be written, which ends
+        # with ``label``. The label is stored in the path after that, because copying memory that has just been written
+        # would have to wait.
         if need > 0:
             if trends == most or bindings + need > size:
                 break
@@ -229,12 +231,12 @@ def _search(
             later, state = low + root // len(edges.initial), edges.initial[root % len(edges.initial)]
             root += 1
         else:
-            # The next successor of the last binding: at ``cursor`` along ``edge``, else along one of its next edges.
+            # Finds the next successor of the last binding: from ``cursor`` on along ``edge``, else along a later edge.
             earlier, edge, cursor = path_event[depth - 1], path_edge[depth - 1], path_cursor[depth - 1]
             end = out_start[path_state[depth - 1] + 1]
             later = -1
             while edge < end:
-                # No successor along the edges before ``edge``, nor before ``cursor`` along it, is left to try.
+                # All successors along earlier edges, and before ``cursor`` along this one, have been tried.
                 if cursor < 0:
                     edge += 1
                     if edge < end:
@@ -335,7 +337,7 @@ class Search:
     def _prepare(
         self, events: Events, before: Ints, until: Ints, slices: Slices, bounds: tuple[Ints, Ints]
     ) -> tuple[tuple[SearchInput, Guards | None, Gaps | None, Lists | None, Scratch], int]:
-        """Makes the arguments ``given`` to ``scratch`` of a search, and the length of the longest subslice."""
+        """Makes the arguments of a search from ``given`` to ``scratch``, and returns the most events of a subslice."""
         query, layout = self._query, self._layout
         conditions = conditions_of(query, events, before, until)
         subslices = subslices_of(query, slices, events, bounds)
@@ -350,7 +352,7 @@ class Search:
         widest = int((slices.high - slices.low).max())
         scratch = layout.scratch(widest, heads)
         if span or query.pivot >= 0:
-            # Subslices are nearly the whole of their slice, so a first look throws out those of events in vain.
+            # Each subslice is nearly as long as its slice, so one pass over the slice first drops those without trends.
             edges = layout.edges
             states = edges.initial if span else np.flatnonzero(edges.variable == query.pivot)
             few, fixed = (0, subslices.low) if span else (_FEW_PIVOTS, subslices.pivot)

@@ -1,4 +1,7 @@
-"""Negations that look no further than a length from a neighbour of their gap: finds whether an event lies so near."""
+"""Finds matches of negations that look no further than a length from one of the two neighbours of their gap.
+
+The comparison that says so is the negation's *sight* (:class:`~cetdsl.ir.machine.Negation`). A match is a single event.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ _HOLDS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_e
 
 
 class Sight:
-    """The sight of a negation of single events, which finds the events that it forbids."""
+    """The sight of a negation: tells from which events a match lies within it."""
 
     def __init__(self, negation: Negation) -> None:
         assert negation.sight is not None
@@ -20,12 +23,12 @@ class Sight:
         self.ahead = negation.looks_ahead
 
     def matches(self, events: Events) -> Bools:
-        """Returns which events the negation may forbid at all."""
+        """Whether each event is a match of the negation, wherever it is looked for from."""
         found: Bools = ((events.mask & self._bits) != 0) & events.valid[self._pair.left]
         return found
 
     def sees(self, events: Events) -> Bools:
-        """Whether, looking from each event, the nearest match is in sight."""
+        """Whether the match nearest to each event, ahead of it or before it, is in sight."""
         places = np.nonzero(self.matches(events))[0]
         nearest = self._nearest(events, places)
         found = nearest >= 0
@@ -35,7 +38,10 @@ class Sight:
         return found
 
     def _nearest(self, events: Events, places: Ints) -> Ints:
-        """Returns the next of the matches at some places, ahead or back, of each event's key; -1: none."""
+        """Returns the number of the match nearest to each event in its key, ahead of it or before it; -1: none.
+
+        ``places`` are the events that are matches.
+        """
         instants, starts = events.instant[places], events.segment_start
         sizes = np.diff(starts)
         if self.ahead:

@@ -1,4 +1,4 @@
-"""Trends as Arrow columns: the bindings that the enumeration finds, with the events themselves."""
+"""Turns the trends that a search finds into Arrow columns, with the fields of their events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, 
 from cetdsl.kernels.wire.columns import from_numpy, texts
 from cetdsl.kernels.wire.portions import RowSizes, repeat, take
 
-#: Trends and matches that are handed on in one batch, unless a single trend has more.
+#: The most trends and matches in one batch, unless a single trend has more.
 PIECE = 131_072
 
 
@@ -42,7 +42,7 @@ def list_by(
     batches: Iterator[pa.RecordBatch],
     chunk_events: int,
 ) -> Columns:
-    """Yields the rows of :func:`trend_stream` for the trends of each chunk that ``find`` gives, up to a limit."""
+    """Yields the rows of :func:`trend_stream` for the trends that ``find`` returns of each chunk, up to a limit."""
     left = spec.limit
     deferred = [(DeferredNegation(spec.kernel, number), fields) for number, fields in spec.deferred]
 
@@ -63,7 +63,7 @@ def list_by(
 
 
 def _with_matches(rows: TrendRows, block: Block, guarded: list[tuple[GuardedGaps, tuple[int, ...]]]) -> Columns:
-    """The answer's columns for a block, with the matches that may forbid each trend, in batches."""
+    """Yields the answer's columns for a block, with the matches that may forbid each trend, in batches."""
     counts = [gaps.count(block) for gaps, _ in guarded]
     most = min(PIECE, *(rows.matches_at_once(fields) for _, fields in guarded))
     for some in lots(np.sum(counts, axis=0) + 1, most):
@@ -76,13 +76,13 @@ def _with_matches(rows: TrendRows, block: Block, guarded: list[tuple[GuardedGaps
 
 
 class EventRows:
-    """The events of one chunk with the fields that an answer shows, each from its place in the layout."""
+    """The events of one chunk, with the fields that an answer shows."""
 
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)
         self._columns = columns = [_event_column(found, chunk, spec) for found in spec.layout.event]
         self.sizes = RowSizes(columns)
-        # A kernel gives no rows but those that it got, so that they are not looked over once more.
+        # All row numbers are of rows that exist, so that Arrow need not check them.
         self._take = [
             _Repeated(column[0]).take if _is_one_text(column) else partial(take, column) for column in columns
         ]
@@ -101,14 +101,14 @@ class EventRows:
         return RowSizes([self._columns[field] for field in fields])
 
     def trends(self, block: Block, variables: pa.Array | _Repeated, fields: tuple[int, ...] | None = None) -> pa.Array:
-        """``list<struct<variable, event>>`` of the bindings of each trend; ``variables`` are the variables' names."""
+        """Returns the bindings of each trend as ``list<struct<variable, event>>``; ``variables`` are the names."""
         columns = [variables.take(from_numpy(block.variable)), self.at(block.event, fields)]
         binding = pa.StructArray.from_arrays(columns, names=["variable", "event"])
         return pa.ListArray.from_arrays(from_numpy(block.start.astype(np.int32)), binding)
 
 
 def _event_column(found: EventColumn, chunk: Chunk, spec: KernelSpec) -> pa.Array:
-    """One of the event's own columns."""
+    """Returns one of the event's own columns."""
     if isinstance(found, OfVariable):
         return _of_variables(found.texts, chunk.events.mask)
     if isinstance(found, OfTime):
@@ -123,14 +123,14 @@ def _of_variables(names: tuple[str, ...], mask: Ints) -> pa.Array:
 
 
 def _is_one_text(column: pa.Array) -> bool:
-    """Whether all events have the same text, which then need not be looked up for each."""
+    """Whether all values of a text column are the same, so that rows of it can be made without a look-up."""
     if column.null_count or not len(column) or not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         return False
     return all(pc.all(pc.equal(some, column[0])).as_py() for some in (column[:64], column))
 
 
 class _Repeated:
-    """A column of one value."""
+    """A column whose rows all have one value."""
 
     def __init__(self, value: pa.Scalar) -> None:
         self._value = value
@@ -169,15 +169,15 @@ class TrendRows:
             yield [*places, *(column[some] for column in more), self.trends(trends_between(block, some))]
 
     def portions(self, block: Block) -> Iterator[slice]:
-        """Yields which of a block's trends go together into columns of the answer."""
+        """Yields the portions of a block's trends that make one batch of the answer each."""
         return self._events.sizes.portions(block.event, block.start)
 
     def matches_at_once(self, fields: tuple[int, ...]) -> int:
-        """How many matches that show some fields, if each is one event, certainly make a portion."""
+        """Returns how many matches certainly fit one batch, if each is one event and shows these fields."""
         return self._events.sizes_of(fields).at_once
 
     def _places(self, window: Ints) -> list[pa.Array]:
-        """The columns of keys and windows."""
+        """Returns the columns of keys and windows."""
         slices = self.chunk.slices
         columns = self.chunk.key_columns(self.spec.keys, slices.segment[window])
         if has_windows(self.spec.kernel.query.windowing):
@@ -193,5 +193,5 @@ class TrendRows:
         return self.windows[self.first[block.slice[trend]] + within], trend
 
     def trends(self, block: Block, fields: tuple[int, ...] | None = None) -> pa.Array:
-        """``list<struct<variable, event>>`` of the bindings of each trend, with some fields of events, or with all."""
+        """Returns the bindings of each trend as ``list<struct<variable, event>>``, with all fields or some of them."""
         return self._events.trends(block, self._variables, fields)

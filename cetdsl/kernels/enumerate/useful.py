@@ -1,11 +1,12 @@
-"""Finds the pairs of an event and a state that are useful to a search: a final state can be reached from them.
+"""Finds the *useful* pairs of an event and a state, from which a search can reach a final state.
 
-A pass over a subslice, from its last event to its first, finds them and threads them onto chains. The *place* of an
-event is the number of events of its subslice that precede it.
+A pass over a subslice, from its last event to its first, finds them and links them into chains
+(:mod:`~cetdsl.kernels.enumerate.layout`). The *place* of an event is the number of events of its subslice that precede
+it.
 
-Numba counts references to every array of a tuple that is handed to a function which is not inlined, so functions that
-run per event or per candidate get single arrays. What few queries need is None for the others: Numba then leaves out
-the code that uses it, which halves the time to compile.
+If a tuple is an argument of a function that is not inlined, Numba counts references to each of its arrays. So functions
+that run per event or per candidate get single arrays. An argument that few queries need is None for the others: Numba
+then leaves out the code that uses it, which halves the time to compile.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places, Slices
 
 @jit
 def comparisons_hold(comparison: Ints, start: int, end: int, codes: Ints, earlier: int, later: int) -> bool:
-    """Whether the comparisons ``start:end`` hold."""
+    """Whether the comparisons ``start:end`` hold between an earlier and a later event."""
     for c in range(start, end):
         if not compare(comparison[c, 0], codes[comparison[c, 1], later], codes[comparison[c, 2], earlier]):
             return False
@@ -37,9 +38,9 @@ def comparisons_hold(comparison: Ints, start: int, end: int, codes: Ints, earlie
 def is_exhausted(
     comparison: Ints, start: int, end: int, codes: Ints, earlier: int, best: Ints, row: int, place: int
 ) -> bool:
-    """Whether some order comparison of ``start:end`` holds for no event of the chain from a place on.
+    """Whether some order of ``start:end`` holds for no event of a chain from ``place`` on, after the event ``earlier``.
 
-    The rows of ``best`` for these comparisons begin with ``row``.
+    The rows of ``best`` for these orders begin with ``row``.
     """
     for c in range(start, end):
         if not compare(comparison[c, 0], best[row + c - start, place], codes[comparison[c, 2], earlier]):
@@ -60,7 +61,7 @@ def next_listed(
     high: int,
     cursor: int,
 ) -> int:
-    """Returns where, from ``cursor`` on, the event's inverted list has one that may follow along the edge; -1: none."""
+    """Returns the next position, from ``cursor`` on, of an event in the inverted list that may follow; -1: none."""
     join, first = edges.join[edge], edges.listed_start[edge]
     base = lists.inverse_start[edges.listed[first], event]
     end = lists.inverse_start[edges.listed[first], event + 1]
@@ -92,7 +93,9 @@ def _first_on_chain(
     following: Places,
     place: int,
 ) -> int:
-    """Returns the first place of a chain whose event may follow, or one before it if that is known to exist; -1: none.
+    """Returns a place of a chain from which on the events that may follow an event are looked for; -1: none may.
+
+    It is the first place whose event may follow, or, with a single order, an earlier one.
 
     Parameters
     ----------
@@ -105,15 +108,16 @@ def _first_on_chain(
     event, low : int
         The event that is to be followed, and the first event of the subslice.
     best, row : int64 array, shape (orders of all chains, longest subslice), int
-        The best value left on each chain from each place on; the chain's first row.
+        The best value of each chain from each place on, see ``Scratch.best``; the first row of this chain.
     following, place : int32 array, shape (longest subslice,), int
-        The next place on the chain from each (-1: none), and the chain's head.
+        The next place on the chain after each (-1: none), and the first one.
     """
     # It takes more than ten arguments because it runs per event and edge, and so gets single arrays.
     while place >= 0:  # no place of the chain before this one may follow
         if is_exhausted(comparison, start, middle, codes, event, best, row, place):
             return -1
-        # The best value decides about one order comparison; more of them are tried event by event.
+        # With one order, its best value tells that an event from here on may follow. With more comparisons, one event
+        # has to satisfy them all.
         if (end == middle and middle - start <= 1) or comparisons_hold(
             comparison, start, end, codes, event, low + place
         ):
@@ -145,7 +149,7 @@ def _pivot_pairs_allow(
 
 @jit
 def _may_end_here(edges: Edges, events: Events, guards: Guards, state: int, event: int, high: int, begin: int) -> bool:
-    """Whether a trend of the subslice may end here, for one of the states that it may have begun in."""
+    """Whether a trend of the subslice may end with an event in a state, having begun in some initial state."""
     if not guards.late:
         return may_end(guards.program, events, guards.conditions, state, -1, event, high, begin)
     for first in edges.initial:
@@ -159,7 +163,7 @@ def _may_end_here(edges: Edges, events: Events, guards: Guards, state: int, even
 def _link(
     edges: Edges, tables: JoinCodes, codes: Ints, scratch: Scratch, start: int, end: int, low: int, stamp: int
 ) -> None:
-    """Puts the useful events of an instant at the heads of their chains."""
+    """Puts the useful events ``start:end``, which are of one instant, at the heads of their chains."""
     for event in range(end - 1, start - 1, -1):
         place = event - low
         for state in range(len(edges.variable)):
@@ -197,11 +201,12 @@ def find_useful(
 ) -> None:
     """Fills ``scratch`` for a subslice, the events ``low:high``, in one pass from its last event to its first.
 
-    Without ``guards``, a trend may end wherever the machine may; without a ``pivot``, that is -1. The heads of chains
-    bear the ``stamp`` of the subslice, so that none has to be cleared for the next one. A negative stamp marks a pass
-    over all spans of a slice at once; as these end at different events, guards of the end are not asked.
+    Without ``guards``, trends may end with every event in a final state. ``pivot`` is -1 if there is none. The heads of
+    chains bear the ``stamp`` of the subslice, so that they need not be cleared for the next one. A negative stamp marks
+    a pass over a whole slice, for all its subslices at once; as these end at different events, guards of the end are
+    not asked.
     """
-    # What runs per event and edge stays in one loop with arrays of its own; see the module's docstring.
+    # This is one loop over arrays with local names, because it runs per event and edge; see the module's docstring.
     events, tables = given.events, given.tables
     instant, mask, codes, valid = events.instant, events.mask, events.codes, events.valid
     variable, out_start, target_chain, joins = edges.variable, edges.out_start, edges.chain, edges.join
@@ -261,10 +266,11 @@ def find_useful(
 
 
 def company_of(query: KernelQuery) -> Ints:
-    """Returns the orders that some other event of each trend has to satisfy with its pivot.
+    """Returns the *company* that a pivot needs: orders that some other event of each trend has to satisfy with it.
 
-    The rows are operator, variable, its column, the pivot's column, and whether such an event may precede and follow.
-    With a span there are none, as subslices of a pivot come in the order of their first events.
+    The rows are the operator, the variable of the other event and its column, the pivot's column, and whether that
+    event may precede the pivot, and whether it may follow. With a span there are no rows, because the subslices are not
+    in the order of their pivots then.
     """
     machine, pivot = query.machine, -1 if query.windowing.kind == SPAN else query.pivot
     needed = [
@@ -282,9 +288,10 @@ def _sides(machine: Machine, pivot: int, pair: Pair) -> tuple[bool, bool]:
 
 @jit
 def have_company(events: Events, subslices: Subslices, slices: Slices, company: Ints) -> Bools:
-    """Returns beside which pivots there is an event for each row of :func:`company_of`, taken by itself.
+    """Whether the slice of each pivot has, for each row of :func:`company_of` by itself, an event that satisfies it.
 
-    The pivots of a slice come in the order of events, so that a walk to each side knows the best value so far.
+    The pivots of a slice come in the order of events. So one walk over the slice in each direction, which keeps the
+    best value so far, tells it for all of them.
     """
     events, subslices, slices = borrowed(events), borrowed(subslices), borrowed(slices)
     count = len(subslices.low)
@@ -330,10 +337,11 @@ def find_hopeful(
     states: Ints,
     few: int,
 ) -> Bools:
-    """Returns of which subslices a trend can be completed that need not satisfy its pairs.
+    """Whether each subslice has a trend, pairwise predicates left aside.
 
-    ``fixed`` is an event of each subslice that its trends have in one of some states. One pass over a slice tells that
-    for all of its subslices; it is not made for a ``few`` or less, which stay.
+    All trends of a subslice bind its event ``fixed``, in one of the ``states``. One pass over a slice tells for all its
+    subslices whether a trend can be completed from that event. If a slice has ``few`` subslices or less, there is no
+    pass, and all stay.
     """
     subslices = given.subslices
     hopeful = np.zeros(len(subslices.low), dtype=np.bool_)

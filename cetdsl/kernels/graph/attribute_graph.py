@@ -1,18 +1,19 @@
 """The attribute-based index of a graph: buckets of events by value, and the ranges of them that events point at.
 
-Edges are not stored one by one where a predicate orders or equates values. The events of one state and one value of the
-equality columns stand in a *bucket* in order of time, each with the rank of its value, and an event points at the range
-of the bucket that is later, with the highest rank that its predicate allows (attribute-based indexing, ICPP 2021). So
-the whole graph takes space in proportion to the events.
+A *node* is an event in a state of the machine. Where a predicate equates or orders values of two events, edges are not
+stored one by one. The nodes of one state whose events agree in the columns that must be equal form a *bucket*, sorted
+by time, and each has the rank of its value there. An earlier event stores the range of the bucket that is later than
+itself, and the highest rank that its predicate allows: the entries of the range up to this rank are its successors
+(attribute-based indexing, Mei et al., ICPP 2021). So the whole graph takes space in proportion to the events.
 
-A window is a stretch of events. Four numbers per node tell what the window sees of the graph, so a graph is built once
-however many windows overlap:
+A window is a stretch of events. Four numbers per node tell which part of the graph a window sees, so a graph is built
+once however many windows overlap:
 
 =================  =================================================================================================
-``origin``         the latest event with which a path to the node begins (its own, if it may begin)
-``origin_before``  the same over paths through a predecessor
-``reach``          the earliest event with which a path from the node ends (its own, if it may end)
-``reach_after``    the same over paths through a successor
+``origin``         the latest event at which a path to the node can begin (its own, if a trend may begin with it)
+``origin_before``  the same over paths that come through a predecessor
+``reach``          the earliest event at which a path from the node can end (its own, if a trend may end with it)
+``reach_after``    the same over paths that go on through a successor
 =================  =================================================================================================
 
 A node lies on a trend of the window ``[low, high)`` if ``origin >= low`` and ``reach < high``; it has a predecessor
@@ -28,7 +29,7 @@ import numpy as np
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Places
 
-#: No path begins before here; no path ends after here (beyond any event).
+#: In place of an event: no path leads to the node (before all events); none leads from it to an end (after all events).
 NOWHERE, NEVER = -1, 2**31 - 1
 
 
@@ -60,14 +61,15 @@ class Joins(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """The place of each event per table: its bucket as the later event, and the bucket it points at as the earlier one.
+    """Where each event stands as a later event, and where it points as an earlier one, in each table.
 
-    The first four have the shape (tables, events). ``bucket`` is that which the event stands in (-1: none, because a
-    value is NULL), and ``rank`` the rank of its value there, from 1; ``wanted`` is the bucket whose events may follow
-    it (-1: none), and ``limit`` the highest rank there that its predicate allows. The buckets of all tables are
-    numbered one after the other: ``first`` is the first one of each table, and at the end their number. The trees over
-    the ranks of all buckets, up to the highest one, lie one after the other: ``tree`` says where each begins, and where
-    the last ends.
+    A *table* is the index of one set of predicates; edges with the same predicates share it. The first four arrays have
+    the shape (tables, events). ``bucket`` is the one that the event stands in (-1: none, because a value is NULL), and
+    ``rank`` the rank of its value there, from 1; ``wanted`` is the bucket whose events may follow it (-1: none), and
+    ``limit`` the highest rank there that its predicate allows. The buckets of all tables are numbered one after the
+    other: ``first`` is the first one of each table, and at the end their number. A tree over the ranks of a bucket has
+    a cell per rank. The cells of all trees lie in one array: ``tree`` says where each tree begins, and where the last
+    one ends.
     """
 
     bucket: Places
@@ -98,8 +100,9 @@ class Ranges(NamedTuple):
 class AttributeGraph(NamedTuple):
     """A graph whose edges are ranges of buckets.
 
-    ``nodes`` are the useful nodes, with none of their successors listed: these are ``ranges`` of the buckets that
-    ``ranks`` and ``joins``, the edges of the machine, lay out. ``instant`` numbers the instants of the nodes' events.
+    ``nodes`` are the useful nodes, those on a trend. Their successors are not listed there: ``ranges`` gives them as
+    ranges of buckets, which ``joins``, the edges of the machine, and ``ranks`` define. ``instant`` is the number of the
+    instant of each node's event.
     """
 
     nodes: Graph
@@ -113,8 +116,8 @@ class AttributeGraph(NamedTuple):
 def number_buckets(joins: Joins, ranks: Ranks) -> tuple[Ints, Ints, int]:
     """Numbers the buckets of all edges, one after the other.
 
-    Edges that agree in table and target share their buckets, which belong to the first of them. Returns the edge that
-    the buckets of each edge belong to (``owner``), the number of their ``first`` one, and how many buckets there are.
+    Edges that agree in table and target share their buckets; the first of these edges owns them. Returns, of each edge,
+    the ``owner`` of its buckets and the number of the ``first`` of them, and how many buckets there are.
     """
     edges = len(joins.target)
     owner, first = np.arange(edges), np.zeros(edges, dtype=np.int64)

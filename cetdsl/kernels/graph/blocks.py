@@ -1,4 +1,4 @@
-"""Columns of trends that grow while they are written."""
+"""Arrays that grow while trends are written into them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def widened(column: NDArray[Any], used: int, more: int) -> NDArray[Any]:
 
 @jit
 def add_path(start: Ints, node: Ints, trend: int, path: Ints, depth: int) -> Ints:
-    """Writes the first ``depth`` nodes of a path as a trend behind the ones before it, and notes where it ends."""
+    """Appends the first ``depth`` nodes of a path as the trend number ``trend``, and notes in ``start`` where it ends.
+
+    Returns the array of nodes, which may be a larger copy.
+    """
     used = start[trend]
     node = widened(node, used, depth)
     copy(node[used:], path[:depth])

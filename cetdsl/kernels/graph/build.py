@@ -1,7 +1,8 @@
 """Builds the graph of a query's trends: useful nodes, and the attribute-based index that stands for their edges.
 
-Two passes over the events find what lies on a trend at all (:mod:`~cetdsl.kernels.graph.reachability`); what they leave
-are the nodes, which are sorted into buckets and point at ranges of them (:mod:`~cetdsl.kernels.graph.ranges`).
+Two passes over the events find the useful nodes, those that lie on a trend at all
+(:mod:`~cetdsl.kernels.graph.reachability`). These are then sorted into buckets by value, and each gets the ranges of
+buckets that hold its successors (:mod:`~cetdsl.kernels.graph.ranges`).
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ class GraphBuilder:
         )
 
     def build(self, events: Events, standing: Standing | None = None) -> AttributeGraph:
-        """The useful nodes of a chunk of events, and their ranges.
+        """Returns the graph of a chunk of events: the useful nodes, and the ranges that hold their successors.
 
-        ``standing`` says which nodes there may be, and where trends begin and end; by default the states alone do.
+        ``standing`` says which nodes exist, and with which of them a trend may begin and end. By default an event has a
+        node in each state whose variable it may be bound to, and the state alone says whether trends begin and end.
 
         Examples
         --------
@@ -83,7 +85,8 @@ class GraphBuilder:
         ends_there = None if standing is None else standing.ends
         reach, reach_after = find_reaches(self.joins, ranks, events, horizon, origin >= 0, ends_there)
         useful = (origin >= 0) & (reach != NEVER)
-        # What NumPy gives has gaps where there are several nodes, and each kernel would be compiled for both forms.
+        # The arrays that np.nonzero returns are strided if there are several nodes, and contiguous if there is one:
+        # Numba would compile each kernel for both layouts.
         event, state = map(np.ascontiguousarray, np.nonzero(useful))
         numbers = origin[useful], origin_before[useful], reach[useful], reach_after[useful]
         begins, ends = self.joins.begins[state], self.joins.ends[state]
@@ -100,20 +103,21 @@ class GraphBuilder:
         )
 
     def preceding(self, events: Events, standing: Standing) -> Places:
-        """Returns the latest event with which a path through a predecessor of each node begins, of all nodes."""
+        """Returns ``origin_before`` of each event (row) in each state (column), of those that are not useful, too."""
         horizon = find_horizon(events.segment_start, events.time, self.length)
         return find_origins(self.joins, self._ranks(events), events, horizon, standing)[1]
 
     def following(self, events: Events, standing: Standing) -> Places:
-        """Returns the earliest event with which a path through a successor of each node ends, of all nodes."""
+        """Returns ``reach_after`` of each event (row) in each state (column), of those that are not useful, too."""
         horizon = find_horizon(events.segment_start, events.time, self.length)
         return find_reaches(self.joins, self._ranks(events), events, horizon, standing.exists, standing.ends)[1]
 
     def _ranks(self, events: Events) -> Ranks:
-        """Finds where every event stands in the buckets of each table.
+        """Finds where every event stands in the buckets of each table, and at which bucket it points.
 
-        Read against time, an edge leads from the later event to the earlier one. Then the index tables of the machine
-        place the later events in order of their values, and say how many of them an earlier event's predicate allows.
+        The index tables of :mod:`~cetdsl.kernels.machine.program` rank the earlier events of an edge for queries by the
+        later ones. Here the later events are ranked. So each table is built for the reversed edge, with its comparisons
+        mirrored; it then also says how many of the ranked events an earlier event's predicate allows.
         """
         bucket, rank, wanted, limit = np.full((4, len(self._tables), len(events.time)), -1, dtype=np.int32)
         backward = tuple(
@@ -137,7 +141,7 @@ class GraphBuilder:
 
 
 def _ints(values: Iterable[int]) -> Ints:
-    """Makes an array of whole numbers, also of none."""
+    """Makes an array of whole numbers, of which there may be none."""
     return np.array(list(values), dtype=np.int64)
 
 

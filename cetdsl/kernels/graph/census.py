@@ -14,8 +14,9 @@ from cetdsl.kernels.vocabulary import Graph, Ints
 class Census(NamedTuple):
     """Numbers per window.
 
-    ``events`` are those that some variable may bind, ``surviving`` those of them that lie on a trend; ``starts`` and
-    ``ends`` are vertices (an event may be several, one per variable) with which a trend begins or ends.
+    ``events`` counts the events that some variable may bind, ``surviving`` those of them that lie on a trend.
+    ``starts`` and ``ends`` count the vertices (an event in a state, so an event may be several) with which a trend
+    begins or ends.
     """
 
     events: Ints

@@ -4,15 +4,16 @@ The *worth* of a node is the number of ways on which a trend can go on from it t
 the worth of its successors. So one pass from the last node to the first counts every window's trends. The values are
 computed in the number systems of :mod:`~cetdsl.kernels.numbers.arithmetic`: doubles as long as they are in range, then
 scaled numbers, and residues modulo primes where a count is too large for a double to be exact. The worth of a node
-depends on where the window ends, so overlapping windows are gone through one by one: the work is that of all windows
-together, the memory that of the widest.
+depends on where the window ends. So each window has a pass of its own, also where windows overlap: the work is that of
+all windows together, the memory that of the widest.
 
-Two kernels do the same pass:
+Two kernels make this pass:
 
-- along listed edges (:class:`~cetdsl.kernels.vocabulary.Graph`), which a transitive reduction needs;
-- along the buckets of an :class:`~cetdsl.kernels.graph.attribute_graph.AttributeGraph` without listing an edge. A node
-  adds its value at its rank to each bucket that it stands in (a Fenwick tree), and reads the ranks up to its limit:
-  n log n for any number of edges.
+- one goes along listed edges (:class:`~cetdsl.kernels.vocabulary.Graph`), as a transitive reduction has them;
+- one goes along the buckets of an :class:`~cetdsl.kernels.graph.attribute_graph.AttributeGraph` without listing an
+  edge. Each bucket has a Fenwick tree over its ranks. A node adds its worth at its rank to the trees of the buckets
+  that it stands in, and sums up the ranks up to its limit in the trees that it points at: n log n for any number of
+  edges.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ Values = NDArray[Any]
 class Accumulators(NamedTuple):
     """The accumulators that one pass sums up side by side.
 
-    ``one``, of shape (1, accumulators), has the values of a trend that ends where it stands. ``lengths`` says whether
-    accumulator 1 is the sum of the lengths of accumulator 0's trends. ``primes`` are the moduli of residues.
+    ``one``, of shape (1, accumulators), is what a node adds for the trend that ends with it. ``lengths`` says whether
+    accumulator 1 is the sum of the lengths of the trends that accumulator 0 counts. ``primes`` are the moduli of
+    residues.
     """
 
     one: Values
@@ -77,9 +79,10 @@ def count_trends(
 ) -> Counts:
     """Counts the trends of each slice ``low:high`` of events.
 
-    For maximal trends the graph is the transitive reduction; all other counts need no edges, and are cheapest without.
-    With ``complete`` only the paths that cannot be extended at either end count. Counts above ``2**most_bits`` are not
-    computed exactly: ``exact`` is then rounded, as ``scaled`` is.
+    For maximal trends the graph is the transitive reduction. All other counts need no listed edges, and are cheapest
+    from an :class:`~cetdsl.kernels.graph.attribute_graph.AttributeGraph`. With ``complete`` only the paths that cannot
+    be extended at either end count. Counts above ``2**most_bits`` are not computed exactly: ``exact`` is then rounded,
+    as ``scaled`` is.
 
     Examples
     --------
@@ -133,8 +136,8 @@ class Worth(NamedTuple):
     """The worth of the nodes of one window; row 0 is its first node, and there is room for those of the widest.
 
     ``role`` has the bits of :data:`~cetdsl.kernels.graph.windows.SEEN`, ``value`` a column per accumulator. Where nodes
-    share successors, the sum over the targets from ``k`` to ``sum_end[k]`` is kept in row ``k`` of ``sum``, right for
-    the window ``summed[k]`` alone; where they do not, these three are empty.
+    share successors, row ``k`` of ``sum`` caches the sum over the targets from ``k`` to ``sum_end[k]``, which holds in
+    the window ``summed[k]`` only; where they share none, these three are empty.
     """
 
     role: Roles
@@ -159,7 +162,7 @@ def make_worth(windows: Windows, accumulators: Accumulators, targets: int) -> Wo
 
 @inlined
 def shared_targets(graph: Graph) -> int:
-    """Returns the number of targets if nodes have successors in common that are listed once only, else 0."""
+    """Returns the number of targets if several nodes point into the same stretches of them, else 0."""
     return len(graph.target) if (graph.stop - graph.start).sum() > len(graph.target) else 0
 
 
@@ -179,7 +182,7 @@ def clear_row(total: Values, row: int) -> None:
 
 @inlined
 def finish_row(value: Values, row: int, role: int, one: Values, lengths: bool, primes: Values) -> None:
-    """Completes the value of a node, which has the sum over its successors, by the trends that end there."""
+    """Completes a node's value, so far the sum over its successors: adds the trend that ends there, and the lengths."""
     if role & END:
         add_row(value, row, one, 0, primes)
     if lengths:
@@ -201,8 +204,8 @@ def fill_worth(
 ) -> None:
     """Fills in the worth of every node of a window.
 
-    Where successors lead into a part of the targets that has been summed up for this window, that sum is taken: lists
-    that many nodes point into cost as much as they are long, not as many edges as they stand for.
+    Where the rest of a node's successors has been summed up for another node of this window, that sum is used. So a
+    list that many nodes share costs as much as it is long, not as much as the number of edges that it stands for.
     """
     starts, stops, target = graph.start, graph.stop, graph.target
     one, lengths, primes = accumulators.one, accumulators.lengths, accumulators.primes
@@ -263,7 +266,7 @@ def _along_edges(graph: Graph, windows: Windows, complete: bool, accumulators: A
 
 
 class _Slots(NamedTuple):
-    """The places of nodes in Fenwick trees: one tree over the ranks of each bucket, with ``cells`` in all of them.
+    """Where nodes read and write Fenwick trees, one over the ranks of each bucket; ``cells`` counts those of all trees.
 
     Of each range, ``read`` is the cell before the first one of its bucket, and ``position`` the number of ranks that it
     allows; -1 where the graph lists the successors one by one, because no index answers the predicates. Node ``v``
@@ -282,7 +285,7 @@ class _Slots(NamedTuple):
 
 @jit
 def _plant(graph: AttributeGraph) -> _Slots:
-    """Places a tree over each bucket that some edge reads without tests; edges that share buckets share the trees."""
+    """Lays out a tree for each bucket that some untested edge reads; edges that share buckets share the trees."""
     joins, ranks, state, event = graph.joins, graph.ranks, graph.nodes.state, graph.nodes.event
     tested, out_start, first_range = joins.tested, joins.out_start, graph.ranges.first
     edges, nodes = len(joins.target), len(event)
@@ -326,7 +329,7 @@ def _plant(graph: AttributeGraph) -> _Slots:
 def _along_ranks(
     graph: AttributeGraph, slots: _Slots, windows: Windows, complete: bool, accumulators: Accumulators
 ) -> Values:
-    """Computes the accumulators of each window by the trees that its nodes stand in."""
+    """Computes the accumulators of each window by trees over the ranks of buckets, without a list of edges."""
     instant, nodes = graph.instant, graph.nodes
     first_range, range_start, range_stop, _, target, _, _ = graph.ranges
     read, position, start = slots.read, slots.position, slots.start
@@ -344,7 +347,7 @@ def _along_ranks(
             begin = end - 1
             while begin > first and instant[begin - 1] == instant[begin]:
                 begin -= 1
-            # Simultaneous events do not see each other, so reading comes before writing.
+            # Simultaneous events never follow each other: all nodes of an instant read the trees before any writes.
             for v in range(begin, end):
                 clear_row(value, v - first)
                 if not role[v - first] & SEEN:
@@ -371,7 +374,7 @@ def _along_ranks(
         for v in range(first, last):
             if role[v - first] & ROOT:
                 add_row(out, window, value, v - first, primes)
-            # The next window finds the trees as they were; only what this one has touched is cleared.
+            # The next window must find empty trees: only the cells that this one has written are cleared.
             if role[v - first] & SEEN and window + 1 < len(windows.low):
                 for r in range(start[v], start[v + 1]):
                     cell = rank[r]

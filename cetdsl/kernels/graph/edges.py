@@ -29,9 +29,9 @@ def _count_edges(graph: AttributeGraph) -> Ints:
 
 
 def list_edges(graph: AttributeGraph, most: int = 2**31) -> Graph | None:
-    """The graph with its successors listed; None if these are more than ``most``.
+    """Returns the graph with its successors listed; None if these are more than ``most``.
 
-    Where every node has one range of a bucket whose ranks all agree, nothing is copied.
+    Where every node has just one range, and all ranks are equal, the ranges are the lists, and nothing is copied.
     """
     ranges = graph.ranges
     if (np.diff(ranges.first) == 1).all() and (ranges.rank == 1).all():
@@ -52,7 +52,7 @@ def _listed_edges(graph: AttributeGraph, degree: Ints) -> tuple[Ints, Ints, Plac
     """Lists the successors of each node, which has ``degree`` of them: where they begin and end, and the successors."""
     ranges, nodes = graph.ranges, len(graph.nodes.event)
     start, stop = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
-    # Every entry is written, and the next one over it if it does not count: that takes no branch.
+    # Every entry is written, and the next one overwrites it if it is no successor: so the loop needs no branch.
     target = np.empty(degree.sum() + 1, dtype=np.int32)
     free = 0
     for v in range(nodes):
@@ -75,9 +75,9 @@ def _listed_edges(graph: AttributeGraph, degree: Ints) -> tuple[Ints, Ints, Plac
 
 @jit
 def crossed_from(start: Ints, stop: Ints, target: Places) -> Ints:
-    """Returns the last node up to each node ``v`` such that no edge leads from before it to ``v`` or beyond.
+    """Returns for each node ``v`` the last node ``u <= v`` such that no edge leads from before ``u`` to ``v`` or later.
 
-    So nothing before it can lead to ``v``. The targets ``target[start[v]:stop[v]]`` of each node rise.
+    So no path leads to ``v`` from a node before ``u``. The targets ``target[start[v]:stop[v]]`` of each node rise.
 
     Parameters
     ----------

@@ -1,16 +1,19 @@
-"""Leads the edges of a base graph from state to state of a machine, and the shadows of each reading along with them.
+"""Builds the graph of complete trends: follows the edges of a base graph, and the shadows of each trend beside them.
 
-A node is an event in a state, with the set of *shadows* that stand beside it: the states in which a longer trend may
-have read the same bindings (:mod:`cetdsl.ir.shadows`). Along an edge a shadow goes on by an edge of its own between the
-same two events, or by a *detour* through events between them; a detour from the reading itself makes a shadow, too. A
-node whose reading is covered by a shadow is on no complete trend and is not made. Where a longer trend may have nothing
-inside that a shorter one has not, there are no detours.
+The *base graph* is that of the base machine, whose paths are trends whether or not they are complete. A node of the new
+graph is an event in a state of the query's machine, together with a set of *shadows*: the states in which longer trends
+may have read the same bindings (:mod:`cetdsl.ir.shadows`). Where the trend takes an edge between two events, a shadow
+takes an edge of its own between the same two events, or a *detour*, a longer path through events between them. The
+trend's own state may take a detour, too, which makes a new shadow. A shadow *covers* a state if a trend can go on from
+the shadow in whatever ways it can go on from the state. So no complete trend goes through a node whose state a shadow
+covers, and no such node is made. Where longer trends count only if they begin earlier or end later, but not if they
+have more events inside, there are no detours.
 
-Where a span bounds the longer trends, those that begin earlier have to end earlier. Shadows then come in a set for each
-*origin*, the state in which the longer trends read the first event of the trend, with a deadline of its own: none of
-them stands beside an event that is later.
+Where a span bounds trends, longer trends that begin earlier have to end earlier. Each node then has a set of shadows
+for each *origin*, the state in which the longer trends read the first event of the trend. Each origin has a deadline,
+and none of its shadows stands beside an event later than that.
 
-Where the base graph has been reduced already there are no shadows, and only the states of the machine are followed.
+Where the base graph is a transitive reduction there are no shadows, and only the states of the machine are followed.
 """
 
 from __future__ import annotations
@@ -30,17 +33,18 @@ from cetdsl.kernels.vocabulary import Bools, Graph, Index, Ints, Places
 
 Words = NDArray[np.uint64]
 
-#: Bytes for the bit maps of detours.
+#: Bytes for the bit maps that find detours.
 _BIT_MAP_BYTES = 64 * 2**20
 
 
 class Detours(NamedTuple):
     """The pairs of events between which the base graph has an edge, and the longer paths between them.
 
-    The pairs of event ``b`` in variable ``v`` with later events are ``start[b * variables + v]`` up to the next entry,
-    and ``event`` are these later events, rising. Of shape (pairs, states alike), ``direct`` has the states, as bits,
-    that an edge leads to from each state of the variable, and ``round`` those that longer paths lead to. ``rank``
-    numbers the states that read the same variable, and ``variable`` is the number of each state's own.
+    With ``row = b * variables + v``, the pairs of event ``b``, bound to variable ``v``, with later events are
+    ``start[row]:start[row + 1]``, and ``event`` are the later events, rising. ``direct`` and ``round`` have the shape
+    (pairs, states of one variable): for each state that reads the earlier event, the states, as bits, in which an edge
+    (``direct``) or a longer path (``round``) reads the later one. ``rank`` numbers the states that read the same
+    variable, from 0, and ``variable`` is the number of the variable that each state reads.
     """
 
     start: Ints
@@ -52,12 +56,21 @@ class Detours(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """The facts about copies of the events, each for all base states as the bits of one number.
+    """The facts about copies of the events that decide which trends are complete; sets of base states are bits.
 
-    In which states longer trends of each origin read an event that a trend begins with, what ``precedes`` it bound
-    before, and in which something ``follows`` an event by the deadline of the origin: both of shape (copies, origins).
-    In which states an event ``ends`` a trend. The ``time`` of each copy, and the ``deadline`` of each origin in each
-    slice, of shape (slices, origins). The first origin has longer trends that no deadline ends before the slice does.
+    Attributes
+    ----------
+    precedes : int64 array, shape (copies, origins)
+        The states in which longer trends of each origin read the event after they have bound an earlier one. They are
+        the first shadows of a trend that begins with the event.
+    follows : int64 array, shape (copies, origins)
+        The states from which a trend goes on after the event, and ends by the deadline of the origin.
+    ends : int64 array, shape (copies,)
+        The states in which the event ends a trend.
+    time : int64 array, shape (copies,)
+        The time of each copy.
+    deadline : int64 array, shape (slices, origins)
+        The time up to which the longer trends of each origin may last. That of the first origin is after all events.
     """
 
     precedes: Ints
@@ -67,16 +80,17 @@ class Facts(NamedTuple):
     deadline: Ints
 
 
-#: What is known of a node that was made, before its shadows: the node of the same copy that was made before it, its
-#: state, whether a trend begins there, and its place in the order of events.
+#: Columns of a node that was made: the node of the same copy that was made before it, its state, whether a trend begins
+#: there, its number in the order of events, and then its shadows, a column for each origin.
 _OLDER, _STATE, _BEGINS, _PLACE, _SHADOWS = range(5)
 
 
 class Led(NamedTuple):
-    """The targets of edges: ``leads[p, r]`` is the state that follows ``p`` where the base is in ``r`` next; -1: none.
+    """How edges of the base machine lead from state to state of the query's machine.
 
-    ``place`` is the base state of each state. If shadows are ``followed``, ``covers`` are the states, as bits, that
-    cover each state.
+    ``leads[p, r]`` is the state that follows state ``p`` where the base goes on to its state ``r``; -1: none. ``place``
+    is the base state of each state. If shadows are ``followed``, ``covers`` are the states, as bits, that cover each
+    state.
     """
 
     leads: Ints
@@ -94,7 +108,7 @@ def no_detours() -> Detours:
 def find_detours(base: Graph, variable: Ints, events: int, *, inside: bool) -> Detours:
     """Finds the detours of a graph whose edges are listed; ``variable`` is that of each state.
 
-    Longer paths between two events are none unless a longer trend may have more events ``inside``.
+    Longer paths are looked for only if a longer trend may have more events ``inside``, between those of a shorter one.
     """
     _, number = np.unique(variable, return_inverse=True)
     number = number.astype(np.int64)
@@ -112,7 +126,7 @@ def find_detours(base: Graph, variable: Ints, events: int, *, inside: bool) -> D
 
 @jit
 def _list_pairs(base: Graph, number: Ints, variables: int, events: int) -> tuple[Ints, Places]:
-    """Lists the later events that each event, in each variable, has an edge to."""
+    """Lists the later events to which edges lead from each event, bound to each variable: where they begin, and all."""
     out_start = np.zeros(events * variables + 1, dtype=np.int64)
     out = np.empty((base.stop - base.start).sum(), dtype=np.int32)
     size, v = 0, 0
@@ -140,7 +154,7 @@ def _list_pairs(base: Graph, number: Ints, variables: int, events: int) -> tuple
 
 @jit
 def _fill_direct(base: Graph, detours: Detours, variables: int) -> None:
-    """Fills in where edges lead."""
+    """Fills in ``direct``: the states to which edges lead."""
     for a in range(len(base.event)):
         row = base.event[a] * variables + detours.variable[base.state[a]]
         at = detours.start[row]
@@ -153,7 +167,7 @@ def _fill_direct(base: Graph, detours: Detours, variables: int) -> None:
 
 @jit
 def _fill_round(base: Graph, detours: Detours, variables: int, leads: Words) -> None:
-    """Fills in where longer paths lead, for the targets of a block of nodes at a time."""
+    """Fills in ``round``, the states to which longer paths lead, for the targets of a block of nodes at a time."""
     nodes, words, one = len(base.event), leads.shape[1], np.uint64(1)
     closed = crossed_from(base.start, base.stop, base.target)
     around = np.zeros(words, dtype=np.uint64)
@@ -215,7 +229,7 @@ def _uncovered(covers: Ints, shadows: Index) -> Index:
 
 @inlined
 def _shadows_after(detours: Detours, pair: Index, shadows: Index) -> Index:
-    """Returns where shadows are after an edge between a pair of events."""
+    """Returns the states that shadows are in after an edge between a pair of events."""
     found: Index = 0
     q = 0
     while shadows >> q:
@@ -237,9 +251,9 @@ def _covering(covers: Ints, shadows: Index) -> Index:
 
 @jit
 def _settle(covers: Ints, shadows: Ints, deadlines: Ints, time: Index) -> None:
-    """Drops the shadows of other origins than the first that say nothing more than others beside an event.
+    """Drops shadows that decide nothing beside an event of this time, of all origins but the first.
 
-    Of two shadows the one that covers the other says more, if its deadline is no earlier.
+    These are the shadows whose deadline has passed, and those that another one covers whose deadline is no earlier.
     """
     for one in range(1, len(shadows)):
         if shadows[one]:
@@ -260,12 +274,15 @@ def follow(
     Parameters
     ----------
     base
-        The graph that is followed, of so many ``events``, with listed edges.
+        The base graph, with listed edges.
+    detours, led, facts
+        What is known of the edges, the states and the copies; see the classes.
     segment_start, number
-        Where the copies of each slice begin, and the base graph's number of each copy, rising within a slice.
+        Where the copies of each slice begin, and the event of the base graph that each is a copy of, rising in a slice.
     begins, ends : bool arrays, shape (copies, states)
-        With which copies, in which states, a trend may begin and end; where shadows are followed, as far as the
-        reading alone is concerned.
+        With which copies, in which states, a trend may begin and end. Where shadows are followed, they may forbid it.
+    events, most
+        The number of events of the base graph, and the most edges that the new graph may have.
     """
     first = np.searchsorted(base.event, np.arange(events + 1)).astype(np.int64)
     nodes, bounds, target = _follow(base, first, detours, led, segment_start, number, begins, ends, facts, most)
@@ -277,7 +294,10 @@ def follow(
 
 @inlined
 def _node_of(made: Ints, newest: Index, state: Index, shadows: Ints) -> Index:
-    """Returns the node of a copy, given its newest one, that has a state and shadows; -1: not made yet."""
+    """Returns the node of a copy that has this state and these shadows; -1: it has not been made yet.
+
+    ``newest`` is the copy's node that was made last.
+    """
     width = _SHADOWS + len(shadows)
     n = newest
     while n >= 0:
@@ -307,9 +327,11 @@ def _follow(
     base: Graph, first: Ints, detours: Detours, led: Led, segment_start: Ints, number: Ints, begins: Bools, ends: Bools,
     facts: Facts, most: int,
 ) -> tuple[Ints, Ints, Ints]:  # fmt: skip
-    """Returns copy, state, and whether a trend begins and ends there of each node, and the edges; no bounds: too many.
+    """Makes the nodes and edges of :func:`follow`, whether or not a trend can be completed from them.
 
-    The nodes come in the order of their events.
+    Returns a row for each node (copy, state, whether a trend begins there, whether one ends there), the bounds of its
+    edges, and their targets. The nodes come in the order of their events. There are no bounds if there are too many
+    edges.
     """
     base, detours, led, facts = borrowed(base), borrowed(detours), borrowed(led), borrowed(facts)
     copies, states = begins.shape

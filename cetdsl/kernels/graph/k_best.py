@@ -1,9 +1,9 @@
 """The k heaviest trends of a graph, without listing the others.
 
-The weight of a trend is the sum over its nodes, added up from the last one to the first. So of the ways on which a
-trend can go on from a node, the heavier one stays the heavier with any node put before it, rounding included, and the
-best way from each node follows from those of its successors: one pass backwards
-(:mod:`~cetdsl.kernels.graph.layers`). The next best ways are found as far as they are asked for
+A *way* from a node is a path from it to the end of a trend. The weight of a trend is the sum over its nodes, added up
+from the last one to the first. So of two ways from a node, the heavier one stays the heavier with any node put before
+it, rounding included, and the best way from each node follows from those of its successors: one pass backwards finds it
+(:mod:`~cetdsl.kernels.graph.layers`). The next best ways are found only as far as the k trends need them
 (:mod:`~cetdsl.kernels.graph.recursive_enumeration`), in the windows whose heaviest trends may be among the k.
 """
 
@@ -34,7 +34,7 @@ from cetdsl.kernels.vocabulary import Block, Bools, Graph, Ints
 
 
 class KBest(NamedTuple):
-    """Trends by falling weight; where a trend had no value to add up, it is not ``present``, and its weight is 0."""
+    """Trends by falling weight; one whose nodes have no value at all is not ``present``, and its weight is 0."""
 
     weight: Weights
     present: Bools
@@ -58,8 +58,8 @@ def k_best_paths(
 
     The graph, the slices and ``complete`` are as for :func:`~cetdsl.kernels.graph.counts.count_trends`, and
     ``variable`` is the bit number of the variable that each state reads. ``weight`` is the weight of each node; nodes
-    that are not ``present`` have no value and add nothing. If whole numbers from some event of a trend to its end add
-    up to more than 64 bits hold, that is a CountOverflow.
+    that are not ``present`` have no value and add nothing. If whole numbers, from some event of a trend to its end, add
+    up to more than 64 bits hold, CountOverflow is raised.
 
     Examples
     --------
@@ -110,7 +110,8 @@ def _list_trends(
 ) -> tuple[Ints, Ints, Ints, Values, Ints, Ints]:
     """Lists the k heaviest trends of all windows, or only counts how many of them each window has.
 
-    Each window lists as many trends as are wanted of it, or until the k-th best so far beats its next one.
+    Each window lists its trends by falling weight: as many as are wanted of it, or until the k-th best of all windows
+    so far beats its next one.
 
     Parameters
     ----------

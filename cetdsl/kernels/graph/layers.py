@@ -1,8 +1,9 @@
 """The weights of trends, and the heaviest way on from each node: the first pass of the k-best search.
 
-Values that do not add up like numbers are kept apart. A way belongs to a *layer*: the set of the kinds of values (none,
-number, infinity, minus infinity, NaN) that are on it. The layer alone tells whether the sum of a way is NaN, infinite,
-a number or NULL, the sum of no values. That is its rank in Spark's descending order; only numbers need to be added.
+A *way* is a path from a node to the end of a trend. It belongs to a *layer*: the set of the kinds of values (number,
+infinity, minus infinity, NaN) that its nodes have, which is empty if no node has a value. The layer alone tells whether
+the sum of a way is NaN, infinite, a number, or NULL, the sum of no values. This is its *rank* in Spark's order of
+weights. So the pass keeps the best way of each node and layer, and adds up only those values that are numbers.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ Values = NDArray[Any]
 
 #: Kinds of values, as bits; 0: none.
 _NUMBER, _INFINITE, _MINUS_INFINITE, _NAN = 1, 2, 4, 8
-#: The ranks of layers, by what the trends in them weigh.
+#: The ranks of layers, by what the trends in them weigh; higher ones come first in Spark's descending order.
 IS_NULL, IS_MINUS_INFINITE, IS_NUMBER, IS_INFINITE, IS_NAN = 0, 1, 2, 3, 4
-#: In place of a state: the trend ends here; there is no way.
+#: In place of the state that a way goes on with: the trend ends here; there is no way.
 LAST, NO_WAY = -1, -2
 
 
@@ -32,8 +33,8 @@ class Layers(NamedTuple):
     """The nodes' values, and the layers that ways belong to.
 
     ``amount`` is the value of each node, 0 if that is no number, and ``kind`` the number of its kind. A way of a single
-    node is in the layer ``own[kind]``. One that begins with a node, and goes on with a way of a ``layer``, is in
-    ``after[kind, layer]``. ``rank`` is the rank of each layer.
+    node is in the layer ``own[kind]``. A way that begins with a node of this ``kind``, and goes on with a way of the
+    layer ``layer``, is in ``after[kind, layer]``. ``rank`` is the rank of each layer.
     """
 
     amount: Values
@@ -76,7 +77,7 @@ def _rank(layer: int) -> int:
 
 
 def spelled(value: Weights, rank: Ints, weight: Weights) -> Weights:
-    """Returns the sums of trends, given as sums of the numbers and ranks, in the type of the weights."""
+    """Returns the weights of trends, in the type of ``weight``, from the sums of their numbers and their ranks."""
     if weight.dtype == np.int64:
         return value.astype(np.int64)
     spelled = value.astype(np.float64)
@@ -91,7 +92,7 @@ def fill_ways(
 ) -> None:
     """Finds the best way from every state (node of a window and layer): its weight, and the state that it goes on with.
 
-    State ``row * layers + layer`` stands for the window's node ``row``. Of equal ways the first one is the best.
+    The window's node ``row`` has the states ``row * layers + layer``. Of equal ways the first one is the best.
     """
     starts, stops, target = graph.start, graph.stop, graph.target
     amount, kind, own, after = layers.amount, layers.kind, layers.own, layers.after
@@ -119,9 +120,9 @@ def fill_ways(
 
 @jit
 def exceeds_64_bits(graph: Graph, windows: Windows, complete: bool, weight: Ints) -> bool:
-    """Whether the whole numbers on some way, from any node to the end of a trend, add up to what 64 bits do not hold.
+    """Whether whole numbers on some way, from any node to the end of a trend, add up to more than 64 bits hold.
 
-    The search adds them up from the end. So each sum on the way counts, with its sign: sums of magnitudes do not.
+    The search adds them up from the end, so these signed sums are what must fit; sums of magnitudes need not.
     """
     starts, stops, target = graph.start, graph.stop, graph.target
     most, least, room = np.iinfo(np.int64).max, np.iinfo(np.int64).min, widest(windows)
@@ -151,7 +152,7 @@ def exceeds_64_bits(graph: Graph, windows: Windows, complete: bool, weight: Ints
 
 @jit
 def find_heaviest(graph: Graph, windows: Windows, complete: bool, layers: Layers) -> tuple[Ints, Values]:
-    """Finds the rank and the sum of each window's heaviest trend; rank -1: it has none."""
+    """Finds the rank and the sum of each window's heaviest trend; rank -1: the window has no trend."""
     width, room = layers.after.shape[1], widest(windows)
     role, choice = np.empty(room, np.uint8), np.empty(room * width, np.int64)
     best = np.empty(room * width, layers.amount.dtype)

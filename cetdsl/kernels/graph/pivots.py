@@ -1,7 +1,8 @@
 """Copies events for each event of a pivot, so that a pairwise predicate with the pivot becomes a local condition.
 
-Each trend binds the pivot variable to one event, and so does every longer trend around it. So the complete trends about
-one event of the pivot are told by the graph of the events that may stand beside this one, and need no look at others.
+A *pivot* is a variable to which pairwise predicates relate the other events of a trend. Each trend binds it to one
+event, which is called the pivot of the trend, and every longer trend that contains this trend binds it to the same one.
+So a graph of the events that the predicates allow beside one pivot tells which trends with that pivot are complete.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints
 
 
 class Beside(NamedTuple):
-    """The events that may stand beside each of some pivots, as those of a key of its own, and their numbers before."""
+    """Copies of the events that may stand beside each of some pivots: the copies for a pivot are a key of their own.
+
+    ``number`` is the number of the event that each is a copy of.
+    """
 
     events: Events
     number: Ints
@@ -26,7 +30,7 @@ class Beside(NamedTuple):
 def beside_pivots(
     events: Events, variable: int, bound: int, demands: Ints, low: Ints, high: Ints, pivot: Ints
 ) -> Beside:
-    """Returns the events that trends may bind beside each pivot.
+    """Returns copies of the events that trends may bind beside each pivot.
 
     Parameters
     ----------
@@ -37,9 +41,9 @@ def beside_pivots(
     bound : int
         The variables, as bits, that a pivot may be bound to.
     demands : int64 array, shape (pairs, 4)
-        What the pivot demands of others, as in :class:`~cetdsl.kernels.machine.conditions.Conditions`.
+        What the pivot demands of other events, as in :class:`~cetdsl.kernels.machine.conditions.Conditions`.
     low, high, pivot : int64 arrays, shape (pivots,)
-        The events ``low:high`` among which each pivot has its trends, and its own number.
+        The events ``low:high`` that the trends of each pivot may bind, and the number of the pivot itself.
     """
     start, number, mask = _allowed(events, variable, bound, demands, low, high, pivot)
     begins = np.zeros(len(number), dtype=np.bool_)
@@ -66,7 +70,7 @@ def beside_pivots(
 
 
 def copy_slices(events: Events, low: Ints, high: Ints) -> Beside:
-    """Returns the events ``low:high`` of each slice that may be bound at all, as those of a key of its own."""
+    """Returns copies of the events ``low:high`` of each slice that may be bound at all; a slice is a key of its own."""
     return beside_pivots(events, -1, 0, NO_CONDITIONS.pivot_pair, low, high, np.full_like(low, -1))
 
 
@@ -74,7 +78,7 @@ def copy_slices(events: Events, low: Ints, high: Ints) -> Beside:
 def _allowed(
     events: Events, own: int, bound: int, demands: Ints, low: Ints, high: Ints, pivot: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """Returns where the events of each pivot begin, their numbers, and the variables that each may be bound to."""
+    """Returns where the copies for each pivot begin, the number of each one's event, and its variables, as bits."""
     events = borrowed(events)
     room = 0
     for s in range(len(pivot)):
@@ -100,9 +104,9 @@ def _allowed(
 
 @jit
 def _lists(events: Events, start: Ints, number: Ints, copied: Bools) -> tuple[Ints, Ints]:
-    """Returns the lists of events that may precede each event, as far as these belong to the same pivot.
+    """Returns the lists of events that may precede each copy (``Events.list_start``), as numbers of copies.
 
-    Those of rows that are not ``copied`` are empty.
+    They name only copies for the same pivot. The lists of predicates that are not ``copied`` are empty.
     """
     lists, size = events.list_start.shape[0], 0
     place = np.full(len(events.time) if lists else 0, -1)
@@ -119,7 +123,7 @@ def _lists(events: Events, start: Ints, number: Ints, copied: Bools) -> tuple[In
                 list_start[row, n] = size
                 end = events.list_start[row, i + 1] if copied[row] else 0
                 for at in range(events.list_start[row, i], end):
-                    # What was written for another pivot lies elsewhere.
+                    # An entry of ``place`` may be left from another pivot; then it lies outside of this one's copies.
                     earlier = place[events.list_items[at]]
                     if start[s] <= earlier < n and number[earlier] == events.list_items[at]:
                         items[size] = earlier

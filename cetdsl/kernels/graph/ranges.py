@@ -1,4 +1,7 @@
-"""The buckets of a graph, and the range of them that each node points at along each edge of its state."""
+"""Sorts nodes into the buckets of a graph, and finds the range of a bucket that holds a node's successors on each edge.
+
+For buckets and ranges see :mod:`~cetdsl.kernels.graph.attribute_graph`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def find_ranges(joins: Joins, ranks: Ranks, events: Events, horizon: Places, eve
 
     ``horizon`` is the first event that shares no window with each event.
     """
-    # What is written to is made by NumPy, which asks the system for large pages.
+    # NumPy makes the arrays that are written to, because it asks the system for large pages.
     first = np.zeros(len(state) + 1, dtype=np.int64)
     np.cumsum(np.diff(joins.out_start)[state], out=first[1:])
     start, stop = np.zeros((2, first[-1]), dtype=np.int64)
@@ -43,7 +46,7 @@ def find_ranges(joins: Joins, ranks: Ranks, events: Events, horizon: Places, eve
 def _fill_buckets(
     joins: Joins, ranks: Ranks, event: Ints, state: Ints, owner: Ints, first: Ints, count: int
 ) -> tuple[Ints, Places, Places]:
-    """Sorts nodes into the numbered buckets: returns where each begins, the nodes of all, and their ranks."""
+    """Sorts nodes into the numbered buckets: returns where each bucket begins, the nodes of all, and their ranks."""
     nodes, edges = len(event), len(owner)
     begin = np.zeros(count + 1, dtype=np.int64)
     for edge in range(edges):
@@ -80,18 +83,18 @@ def _first_not_before(target: Places, event: Ints, k: int, high: int, bound: int
 def _fill_ranges(
     joins: Joins, ranks: Ranks, events: Events, horizon: Places, event: Ints, state: Ints, ranges: Ranges
 ) -> tuple[Places, Places, Places]:
-    """Fills ``ranges`` but for the last three fields, which it returns; see :func:`find_ranges`."""
+    """Fills the arrays of ``ranges``; returns its last three fields, which grow. See :func:`find_ranges`."""
     first_range, start, stop, limit, _, _, _ = ranges
     owner, first, count = number_buckets(joins, ranks)
     begin, target, rank = _fill_buckets(joins, ranks, event, state, owner, first, count)
-    # Edges with tests get ranges of their own behind the buckets, an entry per successor.
+    # The successors along an edge with tests are listed one by one, in ranges that are appended to the buckets.
     free, listed = len(target), target
-    # Where the ranges of each bucket that were found last begin and end.
+    # Where the range that was found last in each bucket begins and ends.
     opened, closed = begin[:-1].copy(), begin[:-1].copy()
     following = 0
     for v in range(len(event)):
         i = event[v]
-        # The first event of a later instant: nodes come in order of time, so it only moves on.
+        # ``following`` is the first event of a later instant; nodes come in order of time, so it only moves on.
         while following < len(events.instant) and events.instant[following] <= events.instant[i]:
             following += 1
         for edge in range(joins.out_start[state[v]], joins.out_start[state[v] + 1]):
@@ -100,7 +103,7 @@ def _fill_ranges(
             if wanted < 0:
                 continue
             bucket = first[edge] + wanted
-            # Events come in order of time, so a bucket's ranges begin and end ever later.
+            # For the same reason, each range of a bucket begins and ends no earlier than the one before.
             high = begin[bucket + 1]
             opened[bucket] = _first_not_before(target, event, opened[bucket], high, following)
             closed[bucket] = _first_not_before(target, event, max(closed[bucket], opened[bucket]), high, horizon[i])

@@ -1,12 +1,14 @@
-"""Two passes over the events find each node's origin and reach, and so which nodes lie on a trend at all.
+"""Finds each node's origin and reach in two passes over the events, and so which nodes lie on a trend at all.
 
-The passes take time n log n, because they read and write trees over the ranks of buckets and never look at an edge (but
-for edges whose predicates no index answers). Both are one kernel: read against time, a machine whose edges are turned
-round leads from the ends of trends to their begins, and what was a reach is an origin.
+For origin, reach, buckets and ranks see :mod:`~cetdsl.kernels.graph.attribute_graph`. The passes take time n log n,
+because they read and write trees over the ranks of buckets and never look at an edge (but for edges whose predicates no
+index answers). One kernel makes both passes: with time and edges reversed, the ends of trends become their begins, and
+a reach becomes an origin.
 
-Where each event that an edge leaves begins a trend itself, only the latest predecessor matters: events that a later one
-outdoes are dropped, and those left are a stack whose ranks fall or rise, which is searched from its end on in a few
-cells that lie together. Fenwick trees, each level of which may miss the caches, are for the other edges.
+Where a trend may begin with every event that an edge leaves, the latest predecessor alone decides the origin. So an
+event is dropped as soon as a later one can be followed by all that can follow it. Those left in a bucket are a stack
+sorted by rank. A search from its top ends after a few cells, which lie together in memory. The other edges use Fenwick
+trees, each level of which may miss the caches.
 """
 
 from __future__ import annotations
@@ -21,22 +23,33 @@ from cetdsl.kernels.graph.windows import Roles
 from cetdsl.kernels.machine.conditions import edge_holds
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 
-#: What there is of a node to a pass, as bits: the node itself, and a path that may begin with it.
+#: What a pass knows of a node, as bits: whether it exists, and whether a path may begin with it.
 EXISTS, STARTS = np.uint8(1), np.uint8(2)
 #: Events that no edge needs.
 _NONE = np.zeros(0, dtype=np.int64)
 
 
 class _Course(NamedTuple):
-    """The order in which a pass goes over the events, with edges in its own direction.
+    """The events and edges of a pass, in the direction in which it goes.
 
-    With ``sign`` 1 it goes with time; with -1 against it, so that event ``i`` is the one that is ``i`` events before
-    the last. Of shape (events, states), ``exists`` says which nodes are looked at, and that a path may begin there: the
-    bits :data:`EXISTS` and :data:`STARTS`. ``oldest`` is the first event that shares a window with each event, empty if
-    no edge is tested. In the states that ``begins`` names a path may begin with every node, and each edge leads from
-    the state ``source`` to ``target``. Of shape (tables, events), ``read`` and ``read_rank`` are
-    the bucket and rank at which an event asks for predecessors, ``write`` and ``write_rank`` those at which it is told
-    to its successors.
+    Attributes
+    ----------
+    sign : int
+        1: the pass goes with time; -1: it goes against time, and event ``i`` is the one ``i`` events before the last.
+    segment_start, instant : int64 arrays
+        As of :class:`~cetdsl.kernels.vocabulary.Events`, but along the pass: against time, instants fall.
+    exists : uint8 array, shape (events, states)
+        The bits :data:`EXISTS` and :data:`STARTS` of each node.
+    oldest : int64 array, shape (events,)
+        The first event, along the pass, that shares a window with each event; empty if no edge is tested.
+    begins : bool array, shape (states,)
+        The states in which a path may begin with every node.
+    source, target : int64 arrays, shape (edges,)
+        The states that each edge leads from and to.
+    read, read_rank : int32 arrays, shape (tables, events)
+        The bucket, and the rank in it, at which an event looks for its predecessors.
+    write, write_rank : int32 arrays, shape (tables, events)
+        The bucket, and the rank in it, at which its successors find an event.
     """
 
     sign: int
@@ -54,11 +67,11 @@ class _Course(NamedTuple):
 
 
 class _Trees(NamedTuple):
-    """A Fenwick tree or stack per bucket and edge, with a cell per rank; ``Ranks.tree`` has their begins.
+    """A Fenwick tree or stack per bucket and edge, with a cell per rank; ``Ranks.tree`` says where each begins.
 
-    Of shape (edges, cells), ``entry`` has the origins that the trees or stacks hold, and ``bound`` the ranks of what is
-    on a stack; of shape (edges, buckets), ``top`` is the cell after the last one of each stack. ``total`` is the one
-    entry of an edge without predicates.
+    ``entry``, of shape (edges, cells), holds the origins in the trees or stacks; ``bound``, of the same shape, holds
+    the ranks of the entries of a stack; ``top``, of shape (edges, buckets), is the cell after the last one of each
+    stack. An edge without predicates needs one entry only, ``total``.
     """
 
     entry: Places
@@ -76,7 +89,10 @@ class Standing(NamedTuple):
 
 
 def usual_standing(joins: Joins, events: Events) -> Standing:
-    """Every event may be bound in the states that read its variables; these alone say where trends begin and end."""
+    """Returns the nodes where the machine alone decides: an event exists in each state that reads one of its variables.
+
+    The state then says whether a trend may begin or end with the node.
+    """
     exists = (events.mask[:, None] >> joins.variable & 1).astype(np.bool_)
     return Standing(exists, exists & joins.begins, exists & joins.ends)
 
@@ -85,7 +101,7 @@ def find_origins(
     joins: Joins, ranks: Ranks, events: Events, horizon: Places, standing: Standing | None = None
 ) -> tuple[Places, Places]:
     """Finds ``origin`` and ``origin_before`` of every event (row) and state (column)."""
-    # Events end to share windows in the order in which they come.
+    # The horizon never falls, so the events that still share a window with event ``i`` are those from some event on.
     oldest = np.searchsorted(horizon, np.arange(len(horizon)), side="right") if joins.tested.any() else _NONE
     if standing is None:
         # The states alone say where trends begin.
@@ -110,7 +126,7 @@ def find_reaches(
 ) -> tuple[Places, Places]:
     """Finds ``reach`` and ``reach_after`` of every node that ``exists``.
 
-    A trend may end with those that ``ends`` says, or (None) with all in the states in which trends end.
+    A trend may end with the nodes that ``ends`` names. None: with every node in a state in which trends end.
     """
     count = len(events.time)
     source, target = _ends_of_edges(joins)
@@ -137,7 +153,7 @@ def _marked(exists: Bools, starts: Bools) -> Roles:
 
 
 def _always(exists: Bools, starts: Bools) -> Bools:
-    """Whether a path may begin with all nodes of a state."""
+    """Whether a path may begin with each existing node of a state; one entry per state."""
     return np.logical_and.reduce(starts | ~exists, axis=0)  # type: ignore[no-any-return]
 
 
@@ -148,7 +164,7 @@ def _ends_of_edges(joins: Joins) -> tuple[Ints, Ints]:
 
 @jit
 def find_horizon(segment_start: Ints, time: Ints, length: int) -> Places:
-    """Finds for each event the first one that can share no window with it: too late, or of another key."""
+    """Finds for each event the first later one that can share no window with it, being too late or of another key."""
     out = np.empty(len(time), dtype=np.int32)
     for s in range(len(segment_start) - 1):
         stop = segment_start[s]
@@ -177,7 +193,7 @@ def _follows(joins: Joins, ranks: Ranks, events: Events, edge: int, earlier: int
 def _topmost(bound: Places, edge: int, low: int, top: int, rank: np.int64, sign: int) -> int:
     """Returns the last cell of a stack ``low:top`` with ``sign * bound >= sign * rank``; ``low - 1`` if there is none.
 
-    Such cells precede all others. The search doubles its strides from the top down.
+    Such cells lie below all others of the stack. The search doubles its strides from the top down.
     """
     stride, high = 1, top
     while high - stride >= low and sign * bound[edge, high - stride] < sign * rank:
@@ -197,7 +213,7 @@ def _topmost(bound: Places, edge: int, low: int, top: int, rank: np.int64, sign:
 def _put_on_top(
     entry: Places, bound: Places, edge: int, low: int, top: int, new: np.int32, rank: np.int64, sign: int
 ) -> int:
-    """Drops the cells of a stack ``low:top`` that a new entry outdoes, puts it there, and returns the new top."""
+    """Pushes a new, later entry on a stack ``low:top``, in place of those with no better rank; returns the new top."""
     while top > low and sign * bound[edge, top - 1] <= sign * rank:
         top -= 1
     entry[edge, top], bound[edge, top] = new, rank
@@ -206,8 +222,8 @@ def _put_on_top(
 
 def _pass_along(course: _Course, joins: Joins, ranks: Ranks, events: Events) -> tuple[Places, Places]:
     """Returns the latest event with which a path to each node begins, and the same over paths through a predecessor."""
-    # What the pass writes to is made by NumPy, which asks the system for large pages: a kernel of Numba would wait for
-    # each small one.
+    # NumPy makes the arrays that the pass writes to, because it asks the system for large pages: arrays made by Numba
+    # have small pages, and the kernel would wait for each of them.
     edges = len(joins.target)
     entry, bound = np.full((2, edges, ranks.tree[-1]), NOWHERE, dtype=np.int32)
     top = np.tile(ranks.tree[:-1].astype(np.int32), (edges, 1))
@@ -223,25 +239,25 @@ def _pass(
 ) -> None:
     """Fills ``origin`` and ``before``, of shape (events, states) and ``NOWHERE`` at first, in one pass.
 
-    ``joins``, ``ranks`` and ``events`` go with time whichever way the course goes, for edges that test every two
-    events. All entries of the trees are ``NOWHERE`` at first.
+    ``joins``, ``ranks`` and ``events`` are in order of time, whichever way the course goes; edges that test every two
+    events need them. All entries of the trees are ``NOWHERE`` at first.
     """
-    # One function, which gives the arrays that it loops over names of their own: helpers that are handed the trees, or
-    # looks at fields of tuples, count references at each event and cost a tenth of the time.
+    # This is one function, and the arrays that it loops over have local names. If helpers got the trees as arguments,
+    # or the loop read the fields of tuples, Numba would count references at each event: a tenth of the time.
     sign, segment_start, instant, exists, oldest, begins, source, target, read, read_rank, write, write_rank = course
     entry, bound, top, total = trees
     first_bucket, tree = ranks.first, ranks.tree
     tables, tested, latest = joins.table, joins.tested, len(instant) - 1
     for s in range(len(segment_start) - 1):
-        # What another key left in the trees lies before this key's first event ``low``, so nothing need be cleared.
+        # Origins that another key left in the trees are before this key's first event ``low``, and are ignored.
         low, high = segment_start[s], segment_start[s + 1]
         start = low
         while start < high:
             end = start + 1
             while end < high and instant[end] == instant[start]:
                 end += 1
-            # The trees hold the events before ``start``, and no other of the instant ``start:end``: simultaneous
-            # events do not see each other, so all of them are read before any is written.
+            # Simultaneous events never follow each other. So all events of the instant ``start:end`` read the trees,
+            # which hold the events before ``start``, before any of them writes.
             for edge in range(len(target)):
                 p, q, table = source[edge], target[edge], tables[edge]
                 for i in range(start, end):
@@ -265,7 +281,8 @@ def _pass(
                             if cell > base:
                                 found = max(found, entry[edge, cell])
                         else:
-                            # With time it asks for limits from its rank up, against time for ranks up to its limit.
+                            # With time, the tree holds limits, and those from the event's rank up are wanted; against
+                            # time, it holds ranks, and those up to the event's limit are wanted.
                             while 0 < rank <= size:
                                 found = max(found, entry[edge, base + rank])
                                 rank += sign * (rank & -rank)

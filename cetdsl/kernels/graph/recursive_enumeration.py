@@ -1,10 +1,11 @@
 """Recursive enumeration finds the next best ways of a window only as far as they are asked for.
 
-A node's j-th best way is the best of its *candidates*: for each successor the first of that one's ways that the node
-has not used yet. To find the next, the candidate that was taken last is replaced by the following way of the same
-successor, which may have to be found in the same manner: the search goes down one path and comes back (Jiménez and
-Marzal 1999). So k trends cost k times their length, not counting the first pass (:mod:`~cetdsl.kernels.graph.layers`),
-and never more candidates are kept than edges.
+A *way* is a path from a node to the end of a trend. A node's j-th best way is the best of its *candidates*: for each
+successor, the best way of that successor that the node has not gone on with yet. To find the next best, the search
+replaces the candidate that it took last by the next best way of the same successor. If that one is not known, it is
+found in the same manner, so the search goes down one path and comes back (Jiménez and Marzal 1999). So k trends cost k
+times their length, not counting the first pass (:mod:`~cetdsl.kernels.graph.layers`), and there are never more
+candidates than edges.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from cetdsl.kernels.graph.layers import IS_NAN, LAST, NO_WAY, Layers, Values, fi
 from cetdsl.kernels.graph.windows import END, ROOT, Roles, Windows, fill_roles, widest
 from cetdsl.kernels.vocabulary import Graph, Ints, Places
 
-#: In place of a way: the first one of its state; not looked for yet; there is no more.
+#: In place of a way's number: the best way of the state; a way that has not been looked for yet; there is no more.
 _THE_FIRST, _UNKNOWN, _NO_MORE = -2, -2, -1
 
 
 class Heaps(NamedTuple):
     """Heaps of candidates, the best on top: the heaviest, and of equally heavy ones that with the earliest state.
 
-    A candidate is the state that goes on, and the number of its way; the heaps of all states lie in the same arrays.
+    A candidate is the state that a way goes on with, and the number of that state's way; ``value`` is the weight of the
+    whole way. The heaps of all states lie in the same arrays.
     """
 
     value: Values
@@ -76,12 +78,12 @@ def _push(heaps: Heaps, start: int, size: int, value: float, state: int, way: in
 class Search(NamedTuple):
     """A search in one window after the other, with room for the states (node of the window and layer) of the widest.
 
-    ``start``, ``stop`` and ``target`` are the graph's successors, ``role`` is of the window's nodes. Of each state,
-    ``best`` is the weight of the best way, ``choice`` the state with which it goes on, ``LAST`` or ``NO_WAY``;
-    ``first`` and ``latest`` are the best way and the one found last, -1 if none has been looked for. ``heap`` says
-    where its candidates for the next way begin, -1 if they have not been collected, and ``size`` how many there are;
-    the last heap is that of the trends. ``path`` and ``chain`` have room for states that follow each other. ``at`` says
-    where the search is, see ``RANK``.
+    ``start``, ``stop`` and ``target`` are the successors of the graph's nodes, and ``role`` is that of the window's
+    nodes. Of each state, ``best`` is the weight of the best way, and ``choice`` the state with which it goes on,
+    ``LAST`` or ``NO_WAY``; ``first`` and ``latest`` are the numbers of the best way and of the one found last, -1 if
+    none has been looked for. ``heap`` says where its candidates for the next way begin, -1 if they have not been
+    collected, and ``size`` how many there are; the last heap holds the candidates for the window's next trend. ``path``
+    and ``chain`` are work space for states that follow each other. ``at`` says where the search is, see ``RANK``.
     """
 
     start: Ints
@@ -101,7 +103,11 @@ class Search(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """The ways that have been found: weight, first state, the way that goes on (or -1), the next best of the state."""
+    """The ways that have been found.
+
+    Each has a weight, ``value``, the ``state`` that it begins with, the way ``rest`` that it goes on with (-1: it ends
+    there), and the next best way of the same state, ``following``.
+    """
 
     value: Values
     state: Ints
@@ -109,8 +115,8 @@ class Ways(NamedTuple):
     following: Ints
 
 
-#: Entries of ``Search.at``: the ways and the cells of heaps that are used, the way of the last trend, the rank of its
-#: layer, and the window's nodes, from the first to before the last.
+#: Entries of ``Search.at``: how many ways, and cells of heaps, are in use; the way that is the last trend found, and
+#: the rank of its layer; the window's first node, and the one after its last.
 _WAYS, _CELLS, _TREND, RANK, FIRST, _LAST = range(6)
 
 
@@ -152,7 +158,7 @@ def open_window(search: Search, graph: Graph, windows: Windows, window: int, com
 
 @inlined
 def _add_way(search: Search, ways: Ways, x: int, value: float, rest: int) -> int:
-    """Notes a way from a state, of weight ``value``, that goes on with the way ``rest``; returns its number."""
+    """Adds a way from state ``x``, of weight ``value``, that goes on with the way ``rest``; returns its number."""
     way = int(search.at[_WAYS])
     search.at[_WAYS] += 1
     ways.value[way], ways.state[way], ways.rest[way], ways.following[way] = value, x, rest, _UNKNOWN
@@ -162,7 +168,7 @@ def _add_way(search: Search, ways: Ways, x: int, value: float, rest: int) -> int
 
 @inlined
 def _first_way(search: Search, ways: Ways, x: int) -> int:
-    """Returns the best way of a state, which the pass backwards has found."""
+    """Returns the number of a state's best way; adds it from the choices of the first pass if it has none yet."""
     first, choice, chain, depth = search.first, search.choice, search.chain, 0
     while x != LAST and first[x] < 0:
         chain[depth] = x
@@ -179,10 +185,10 @@ def _first_way(search: Search, ways: Ways, x: int) -> int:
 def _keep_candidates(
     search: Search, heaps: Heaps, owner: int, value: Values, state: Ints, count: int, most: int
 ) -> Heaps:
-    """Makes a heap of at most ``most`` of the best of some candidates, and leaves room for one more.
+    """Makes a heap of the ``most`` best of some candidates, and leaves room for one more.
 
-    ``owner`` is the state whose candidates they are; beyond all states, they are trends. The first ``count`` entries of
-    ``value`` and ``state``, which have room for more, are the candidates.
+    ``owner`` is the state whose candidates they are; the number after the last state stands for trends. The candidates
+    are the first ``count`` entries of ``value`` and ``state``.
     """
     found = Heaps(value, state, np.full(count, _THE_FIRST))
     for cell in range(count // 2 - 1, -1, -1):
@@ -194,7 +200,7 @@ def _keep_candidates(
         cell = c if kept == count else 0
         heaps.value[start + c], heaps.state[start + c], heaps.way[start + c] = value[cell], state[cell], _THE_FIRST
         if kept < count:
-            # In falling order they are a heap, too.
+            # Taken one by one, the best come in falling order, and so are a heap themselves.
             _swap(found, 0, count - 1 - c)
             _sink(found, 0, count - 1 - c, 0)
     search.heap[owner], search.size[owner], search.at[_CELLS] = start, kept, start + kept + 1
@@ -203,7 +209,7 @@ def _keep_candidates(
 
 @jit
 def _collect_ways(search: Search, heaps: Heaps, x: int, most: int) -> Heaps:
-    """Collects the candidates of a state but for its best way: ending there, and the first way of each successor."""
+    """Collects a state's candidates, without its best way: to end there, and the best way of each other successor."""
     target, after, choice, best = search.target, search.layers.after, search.choice, search.best
     width, first, last = after.shape[1], search.at[FIRST], search.at[_LAST]
     v, layer = x // width + first, x % width
@@ -242,7 +248,7 @@ def _collect_trends(search: Search, heaps: Heaps, rank: int, most: int) -> Heaps
 
 @inlined
 def _replace_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int, taken: int, amount: float) -> None:
-    """Replaces a way that was taken by the one that follows it in the same state, if there is one."""
+    """Adds the candidate that replaces the way ``taken``: the next best way of the same state, if there is one."""
     following = ways.following[taken] if taken >= 0 else _NO_MORE
     if following >= 0:
         start, size, value = search.heap[owner], search.size[owner], amount + ways.value[following]
@@ -252,7 +258,7 @@ def _replace_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int, tak
 
 @inlined
 def _take_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int) -> tuple[float, int]:
-    """Removes the best candidate of a heap; returns its weight, and its way, -1 for the one that ends there."""
+    """Removes the best candidate of a heap; returns its weight, and the way it goes on with (-1: it ends there)."""
     start, value = search.heap[owner], heaps.value[search.heap[owner]]
     state, way = heaps.state[start], heaps.way[start]
     search.size[owner] -= 1
@@ -265,7 +271,7 @@ def _take_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int) -> tup
 
 @jit
 def _find_following(search: Search, ways: Ways, heaps: Heaps, x: int, most: int) -> Heaps:
-    """Finds the next best way of a state, and those that it needs for that."""
+    """Finds the next best way of a state, and first the ways of other states that are needed for that."""
     width, latest, path, depth = search.layers.after.shape[1], search.latest, search.path, 0
     while True:
         path[depth] = x
@@ -291,9 +297,9 @@ def _find_following(search: Search, ways: Ways, heaps: Heaps, x: int, most: int)
 
 @jit
 def next_trend(search: Search, ways: Ways, heaps: Heaps, most: int) -> tuple[Ways, Heaps, int]:
-    """Returns the window's next best trend as a way, -1 if there is no more; each state keeps its best ``most``."""
+    """Returns the window's next best trend as a way, -1 if there is no more; heaps keep ``most`` candidates."""
     at, trends, last, used = search.at, len(search.best), search.at[_TREND], search.at[_WAYS]
-    # A way for each node of the path, and the first ways of states that had none.
+    # Room for one way for each node of a path, and for the best ways of all states.
     more = (at[_LAST] - at[FIRST]) * (search.layers.after.shape[1] + 1)
     value, state = widened(ways.value, used, more), widened(ways.state, used, more)
     ways = Ways(value, state, widened(ways.rest, used, more), widened(ways.following, used, more))

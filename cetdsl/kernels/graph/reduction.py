@@ -1,7 +1,7 @@
 """The transitive reduction of a graph keeps only the edges that no longer path bypasses.
 
-A detour lies between its ends in time, so the reduction is the same in every window. And it passes only through nodes
-that lie on a trend, as its ends do.
+All nodes of a path that bypasses an edge lie between the two ends of the edge in time, so each window that holds the
+ends holds the path, and the reduction is the same in every window. They also lie on a trend, because the ends do.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def reduce_edges(
 ) -> Graph | None:
     """Returns the transitive reduction of a graph: the graph with only those edges that no longer path bypasses.
 
-    It returns None if more than ``most`` edges have to be listed: those of :mod:`cetdsl.kernels.graph.staircases`.
-    Several tasks may share the work. Then each gets a part of the edges: in some graphs those that begin at the
-    nodes that it has ``wanted``, in others those that end there.
+    It lists candidates for these edges first (:mod:`cetdsl.kernels.graph.staircases`), and returns None if there are
+    more than ``most`` of them. Several tasks may share the work. Then each gets a part of the edges: in some graphs
+    those that begin at the nodes that it has ``wanted``, in others those that end there.
     """
     own = np.ones(len(graph.nodes.event), dtype=np.bool_) if wanted is None else wanted
     if _is_one_list(machine):
@@ -48,7 +48,7 @@ def reduce_edges(
 
 
 def _is_one_list(machine: Machine) -> bool:
-    """Whether a machine is one loop that equates values of one column: then nothing needs to be copied."""
+    """Whether a machine is one loop that only equates values of a column: then the buckets are the lists of edges."""
     if len(machine.variables) != 1 or len(machine.edges) != 1:
         return False
     (loop,) = transitions_of(machine)
@@ -56,7 +56,7 @@ def _is_one_list(machine: Machine) -> bool:
 
 
 def _may_be_bypassed(machine: Machine, ways: Ways) -> bool:
-    """Whether a longer path may lead round an edge that is listed: through its target's state, or through another."""
+    """Whether a longer path may bypass an edge that is listed: through its target's state, or through another one."""
     edges = [(t.edge.source, t.edge.target) for t in transitions_of(machine)]
     if len(set(edges)) < len(edges):
         return True  # of two orders between the same states, a path may take now one and now the other
@@ -71,7 +71,7 @@ def _may_be_bypassed(machine: Machine, ways: Ways) -> bool:
     for (source, target), how in zip(edges, ways.how.tolist(), strict=True):
         between = {q for one, q in edges if one == source and target in leads[q]}
         between |= {q for q in leads[target] if target in leads[q]}
-        # What goes round by the loop of the target's state alone is not listed.
+        # Edges that are bypassed by way of the loop of the target's state have not been listed.
         if between - ({target} if how != ALL else set()):
             return True
     return False
@@ -79,7 +79,7 @@ def _may_be_bypassed(machine: Machine, ways: Ways) -> bool:
 
 @jit
 def _first_instants(graph: AttributeGraph) -> Ints:
-    """Returns where each node's successors of the earliest instant end: they hide all later ones of a plain list."""
+    """Returns where each node's successors of the earliest instant end; paths through these bypass all later ones."""
     start, target, instant = graph.ranges.start, graph.ranges.target, graph.instant
     stop = start.copy()
     for v in range(len(stop)):
@@ -93,8 +93,9 @@ def _irredundant(start: Ints, stop: Ints, target: Places, wanted: Bools) -> tupl
     """Returns the edges of any graph to the wanted nodes that no longer path bypasses: where each node's begin, and
     the targets.
 
-    A node's successors are tried in order of time, against the set of what those that were kept lead to. The sets are
-    bit maps over a block of nodes at a time, which bounds their memory.
+    A node's successors are tried in order of time. One is kept unless a path from a successor that was kept before
+    leads to it. The sets of nodes to which paths lead are bit maps over a block of targets at a time, which bounds
+    their memory.
     """
     nodes = len(start)
     bounds = np.zeros(nodes + 1, dtype=np.int64)
@@ -111,7 +112,7 @@ def _irredundant(start: Ints, stop: Ints, target: Places, wanted: Bools) -> tupl
     for first in range(0, nodes, 64 * words):
         last = min(first + 64 * words, nodes)
         if not wanted[first:last].any():
-            # All edges lead where the kept ones do.
+            # No edge to this block is wanted. All are kept for now: paths over them lead where the reduction's do.
             for v in range(closed[first], last):
                 while cursor[v] < stop[v] and target[cursor[v]] < last:
                     kept[bounds[v] + count[v]] = target[cursor[v]]

@@ -9,18 +9,18 @@ The keys of N trends are not drawn one by one. The i-th smallest of N such keys 
 
     E(i) = X(1) / N + X(2) / (N - 1) + ... + X(i) / (N - i + 1)
 
-with independent exponential X (Rényi 1953: after the smallest has passed, those left are as if new), and which of the
-trends not drawn before has it is uniform and independent of the keys. So a window yields its smallest keys one after
-the other, as many as are asked for, and each with a random trend. The logarithms of the keys are kept, as N may be far
-beyond any double.
+with independent exponential X (Rényi 1953: beyond the smallest key, the others are distributed as if anew). The trend
+that has this key is uniform among those not drawn before, and independent of the keys. So each window yields its
+smallest keys one after the other, as many as are asked for, and draws a random trend for each. The keys are kept as
+logarithms, because N may be far beyond the range of doubles.
 
-A random trend is a random rank in the canonical order if there are fewer than 2**61 trends: the exact number of trends
-that go on from each node leads down to the trend of that rank. Beyond, a random walk goes on to a successor with the
-probability that the rounded numbers say, which are right to about 1e-16 of their size. A trend that comes again is
-drawn again.
+If there are fewer than 2**61 trends, a random trend is the one at a random rank in the canonical order: the exact
+number of trends that go on from each node leads down to it. If there are more, a random walk goes on to each successor
+with a probability proportional to its number of trends, rounded to about 1e-16 of its size. A trend that has been drawn
+before is drawn again.
 
-All randomness comes from a counter that is hashed (SplitMix64, Steele et al. 2014) with the seed and a salt of the
-window. So a window has the same keys and trends wherever and with whatever else it is computed.
+All randomness comes from a counter that is hashed (SplitMix64, Steele et al. 2014) with the seed and a *salt*, a number
+of the window's own. So a window has the same keys and trends wherever and with whatever else it is computed.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from cetdsl.kernels.numbers.mixing import Words, mixed
 from cetdsl.kernels.numbers.scaled import Scaled, from_scaled, log2_of
 from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
 
-#: Windows with fewer trends draw ranks; rounding is far from making this 2**62.
+#: Windows with fewer trends draw ranks. Counts are rounded, but those below this are certainly below 2**62.
 _MOST_RANKS = 2.0**61
-#: What no rank is, and no residue reaches.
+#: Marks a free slot of a hash table; no rank is as large.
 _NOTHING = np.uint64(2**64 - 1)
-#: By how much the counter goes on: 2**64 divided by the golden ratio.
+#: The increment of the counter: 2**64 divided by the golden ratio.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 #: Counts in whole numbers: residues of so large a "prime" are the numbers themselves.
@@ -62,9 +62,10 @@ _WHOLE = Accumulators(np.ones((1, 1), np.uint64), False, np.array([2**63], dtype
 
 
 class Samples(NamedTuple):
-    """Trends drawn at random; those of a slice are neighbours in the ``block``, by rising key.
+    """Trends drawn at random, with the logarithm of each one's ``key``.
 
-    A ``key`` is a logarithm: of several samples taken together, the trends with the n smallest are a sample of n.
+    In the ``block`` the trends of a slice are neighbours, by rising key. Of several samples taken together, the trends
+    with the n smallest keys are a sample of n.
     """
 
     key: Floats
@@ -77,8 +78,8 @@ def sample_paths(
     """Draws n of the trends of all slices, or all if there are fewer, uniformly and without replacement.
 
     The graph, the slices and ``complete`` are as for :func:`~cetdsl.kernels.graph.counts.count_trends`, and
-    ``variable`` is the bit number of the variable that each state reads. ``salt`` is another number for each slice of
-    the answer, the same wherever the slice is computed.
+    ``variable`` is the bit number of the variable that each state reads. ``salt`` is a number of each slice's own, the
+    same wherever the slice is computed.
 
     Examples
     --------
@@ -91,11 +92,11 @@ def sample_paths(
     """
     windows = windows_of(graph, low, high)
     scaled = scaled_counts(graph, windows, complete)[:, 0]
-    # Where the counter of each slice begins.
+    # The value with which the counter of each slice begins.
     states = mixed(mixed(salt.astype(np.uint64)) ^ mixed(np.array([seed % 2**64], dtype=np.uint64)))
     size = from_scaled(scaled)
     owner, key = _smallest_keys(log2_of(scaled) * math.log(2.0), size, states, int(min(n, size.sum())))
-    # The draws of a slice go to its keys from the smallest on.
+    # A slice's first trend gets its smallest key, and so on.
     order = np.lexsort((key, owner))
     owner, key = owner[order], key[order]
     ranked = size[owner] < _MOST_RANKS
@@ -119,7 +120,10 @@ def _uniform(word: np.uint64) -> float:
 
 @jit
 def _next_key(before: float, drawn: int, size: float, log_size: float, word: np.uint64) -> float:
-    """Returns the logarithm of the key that follows ``drawn`` smaller ones, the last of which is ``before``."""
+    """Returns the logarithm of the next key of a window.
+
+    The window's ``drawn`` smaller keys have been drawn, the last of which has the logarithm ``before``.
+    """
     gap = math.log(-math.log(_uniform(word))) - (math.log(size - drawn) if size < math.inf else log_size)
     if before == -math.inf:
         return gap
@@ -152,7 +156,7 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
 
 @jit
 def _no_names(count: int) -> Words:
-    """Makes a hash table for ``count`` names."""
+    """Makes an empty hash table for ``count`` names, the numbers that identify trends: ranks, or hashes of paths."""
     slots = 4
     while slots < 2 * count:
         slots *= 2
@@ -205,9 +209,10 @@ def _descend(graph: Graph, first: int, role: Roles, value: Words, rank: np.uint6
 def _draw_ranks(
     graph: Graph, windows: Windows, complete: bool, wanted: Ints, state: Words, accumulators: Accumulators
 ) -> tuple[Ints, Ints]:
-    """Draws different trends of each window, as many as are wanted: where each one's nodes begin, and the nodes.
+    """Draws different trends of each window, as many as are wanted, by their ranks in the canonical order.
 
-    ``state`` says where the counter of each window begins, and the accumulators count the trends, one by one.
+    ``state`` is the value with which the counter of each window begins, and the accumulators count trends in whole
+    numbers. Returns where each trend's nodes begin, and the nodes.
     """
     worth, until, path, start, node = _room(graph, windows, wanted, accumulators)
     role, value, trend = worth.role, worth.value, 0
@@ -277,7 +282,7 @@ def _name(path: Ints, depth: int) -> np.uint64:
 def _draw_walks(
     graph: Graph, windows: Windows, complete: bool, wanted: Ints, state: Words, accumulators: Accumulators
 ) -> tuple[Ints, Ints]:
-    """Does as :func:`_draw_ranks` does, for any number of trends, which are counted in scaled numbers."""
+    """Does what :func:`_draw_ranks` does, by random walks: for any number of trends, counted in scaled numbers."""
     worth, until, path, start, node = _room(graph, windows, wanted, accumulators)
     role, value, trend = worth.role, worth.value, 0
     for window in range(len(wanted)):

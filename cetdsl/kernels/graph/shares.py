@@ -1,7 +1,8 @@
 """Equal parts of the trends of a graph, found without a search.
 
-The worth of the nodes of a window (:mod:`~cetdsl.kernels.graph.counts`) says how many trends lie below each branch and
-how long they are, and one descent leads to the trend at any given fraction of the whole.
+The worth of the nodes of a window (:mod:`~cetdsl.kernels.graph.counts`) says how many trends go on from each node and
+how long they are in all. So one descent, from a root along successors, leads to the trend at any given fraction of the
+whole.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Places
 def split(graph: Graph, windows: Windows, complete: bool, fractions: Floats) -> list[Trace] | None:
     """Finds the trends at given fractions of the *refs* of all windows; None if there is no trend.
 
-    The refs of some trends are the sum of their lengths. The trends come in the order of the fractions, and the same
-    fraction gives the same trend wherever it is asked for.
+    The refs (references to events) of some trends are the sum of their lengths. The trends come in the order of the
+    fractions, and the same fraction gives the same trend in every task that asks for it.
     """
     refs, largest = _refs(graph, windows, complete)
     if not refs.any():
@@ -46,7 +47,7 @@ def split(graph: Graph, windows: Windows, complete: bool, fractions: Floats) -> 
         aim = fraction * ends[-1]
         window = min(int(np.searchsorted(ends, aim, side="right")), final)
         if window != weighed:
-            # All that goes on from a node goes on from some root, too, so what holds the refs of a window holds all.
+            # No node has more refs than its window, so the number system that holds those of the window holds all.
             counted = rounding(np.float64 if refs[window].imag < 1000 else np.complex128, True)
             worth, weighed = worth_of(graph, windows, window, complete, counted), window
         before = ends[window - 1] if window else 0.0
@@ -67,7 +68,7 @@ def share_of_roots(graph: Graph, windows: Windows, complete: bool, part: int, pa
     # A root belongs to the stretch that its middle lies in.
     middle = (ends - sizes / 2) / ends[-1] * parts
     begins = graph.begins & (middle >= part) & ((middle < part + 1) | (part + 1 == parts))
-    # No other node is useful to them.
+    # The nodes to which no path leads from these roots are marked as on no trend.
     return graph._replace(begins=begins, origin=np.where(_reached(graph, begins), graph.origin, NOWHERE))
 
 
@@ -110,8 +111,8 @@ def _seek(
     """Finds the trend before which ``rest * 2**exponent`` refs of a window lie.
 
     ``role`` and ``value`` are those of the window's nodes: the number of trends that go on from each, and their refs
-    from there on. Where rounding leaves none of the successors, it takes the last one: so a larger ``rest`` never gives
-    an earlier trend.
+    from there on. If, because of rounding, the rest is beyond the last successor, the search takes the last one. So a
+    larger ``rest`` never gives an earlier trend.
     """
     target, starts, stops = graph.target, graph.start, graph.stop
     first, last = windows.first[window], windows.last[window]
@@ -142,7 +143,7 @@ def _seek(
         v = chosen
         path[depth] = v
         depth += 1
-        # The scale of the rest follows that of what is left to choose from.
+        # The rest is scaled like the refs of the node that was chosen.
         following = int(value[v - first, 1].imag)
         rest, exponent = math.ldexp(rest, exponent - following), following
     return path[:depth].copy()

@@ -1,10 +1,11 @@
 """Lists the successors of each node, but few of those that a longer path bypasses.
 
-A state that repeats under an order, such as ``b.x < NEXT(b).x``, has a *loop* which is transitive: what may follow a
-successor of a node in this state is bypassed by way of it. Among the events of the state in order of time and value,
-those that are not bypassed go down like a staircase: each is later than the one before, and does not allow it. There
-are few of them, which trees over the ranks of the values find one by one. Where a loop equates values only, all but the
-first successors are bypassed.
+A state that repeats under an order, such as ``b.x < NEXT(b).x``, has a *loop*, an edge to itself, that is transitive.
+If one successor of a node is in this state, and another one may follow it along the loop, the path through the first
+*bypasses* the edge to the other. Drawn by time and value, the successors that are not bypassed go down like a
+staircase: none may follow an earlier one along the loop. There are few of them, and a segment tree over the ranks of
+the values finds them one by one. Where a loop equates values only, all successors but those of the earliest instant are
+bypassed.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Ways(NamedTuple):
     how : int64 array, shape (edges,)
         ``ALL``, ``FIRST`` or ``STAIRCASE``, by the edges of :class:`~cetdsl.kernels.graph.attribute_graph.Joins`.
     loop : int64 array, shape (states,)
-        The table of each state's loop, by whose ranks its nodes stand in trees; -1: they stand in none.
+        The table of each state's loop, whose ranks the trees over the state's nodes have; -1: there are no trees.
     tree : int64 array, shape (states + 1,)
-        Where the trees of each state begin, two cells for each rank.
+        Where the trees of each state begin; a tree has two cells for each rank.
     bucket_start, bucket : int64 array, shape (edges + 1,), and int32 array
-        The loop's bucket that holds the events of each bucket of an edge's table.
+        For each bucket of an edge's table, the bucket of the loop's table that holds the same events.
     limit_start, limit : int64 array, shape (edges + 1,), and int32 array
-        The highest rank by the loop's table of the events up to each rank by the edge's table.
+        For each rank in a bucket of an edge's table, the highest rank by the loop's table of the events up to it.
     """
 
     how: Ints
@@ -83,16 +84,17 @@ def is_transitive_loop(transition: Transition) -> bool:
 
 
 def _laid_out(parts: Sequence[Places]) -> tuple[Ints, Places]:
-    """Returns where each array begins if they lie one after the other, and all of them."""
+    """Joins arrays; returns where each one begins in the joined array, and that."""
     return starts_of(parts), np.concatenate([np.zeros(0, dtype=np.int32), *parts])
 
 
 @jit
 def _compare_tables(graph: AttributeGraph, edge: int, loop: int) -> tuple[int, Places, Places]:
-    """Compares where the nodes of an edge's target stand by its table with where they stand by that of the loop there.
+    """Compares the buckets of an edge's table with those of the table of the loop at the edge's target.
 
-    Returns ``FIRST`` if each bucket of the edge's lies in one of the loop's, ``STAIRCASE`` if it is the same one and
-    has the same order, or else ``ALL``; and the columns ``bucket`` and ``limit`` of :class:`Ways`.
+    Returns ``STAIRCASE`` if both tables have the same buckets with nodes in the same order, ``FIRST`` if each bucket of
+    the edge's table is a part of one of the loop's, or else ``ALL``; and the columns ``bucket`` and ``limit`` of
+    :class:`Ways`.
     """
     joins, ranks, state, event = graph.joins, graph.ranks, graph.nodes.state, graph.nodes.event
     first, trees = ranks.first, ranks.tree
@@ -177,8 +179,9 @@ def _descend(
 ) -> tuple[Places, int]:
     """Writes the staircase of a node along an edge, up to the node ``last``, behind the first ``at`` targets.
 
-    The successors come out of the ranks that the node allows in order of time, from a heap of stretches of ranks: one
-    that shows splits its stretch, and the ranks that it hides are cut off the others when their turn comes.
+    A heap holds stretches of the ranks that the node allows, by the earliest node of each. So nodes come off it in
+    order of time. Each is a successor, and splits its stretch into the ranks below and above its own. The ranks that it
+    *hides*, those that may follow it along the loop, are cut off each other stretch when that comes off the heap.
     """
     joins, ranks, event, instants = graph.joins, graph.ranks, graph.nodes.event, graph.instant
     table, trees = ways.loop[joins.target[edge]], ranks.tree
@@ -222,10 +225,10 @@ def _descend(
 
 @jit
 def list_staircases(graph: AttributeGraph, ways: Ways, most: int, wanted: Bools) -> tuple[Ints, Ints, Places]:
-    """Lists successors of wanted nodes: where those of each begin and end, and all of them; it stops when they are too
-    many.
+    """Lists the successors of wanted nodes: returns where those of each begin and end, and all of them.
 
-    It goes from the last node to the first, so that the trees hold the nodes of later instants only.
+    It stops early once there are more than ``most``. It goes from the last node to the first, so that the trees hold
+    the nodes of later instants only.
     """
     joins, ranks, ranges = graph.joins, graph.ranks, graph.ranges
     event, state, instants = graph.nodes.event, graph.nodes.state, graph.instant

@@ -1,7 +1,8 @@
-"""Finds where the trends of slices may begin and end, as NOTs at either end, a span and other trends allow it.
+"""Finds with which nodes the trends of slices may begin and end, given NOTs at either end, a span and longer trends.
 
-The slices' events are copies, each slice a key of its own: what stands before and behind an event is then what stands
-there in its slice. With a span there is a slice for each event that a trend may begin with.
+The slices' events are copies, and each slice is a key of its own, so that paths before and after an event stay within
+its slice. With a span there is a slice for each event that a trend may begin with. Base states are those of the base
+machine, which recognises trends whether or not they are complete (:mod:`cetdsl.ir.shadows`).
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ NO_DEADLINES = np.zeros((0, 0), dtype=np.int64)
 
 
 class Surroundings(NamedTuple):
-    """All events of a chunk with code columns for guards, and the latest starts of negated matches.
+    """All events of a chunk, with the code columns that guards need, and the latest starts of negated matches.
 
-    ``before`` and ``until`` have the shape (negations, events): the instants of the latest starts of matches that end
-    before, and at or before, each event; -1: none.
+    ``before`` and ``until`` have the shape (negations, events). Of the matches of a negation that end before each event
+    (``before``), or no later than it (``until``), they are the instant of the latest start; -1: there is none.
     """
 
     events: Events
@@ -37,10 +38,10 @@ class Surroundings(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """What stands before and behind each copy on trends of its slice, in each base state.
+    """What trends of the base machine bind before and after each copy in its slice, of shape (copies, base states).
 
-    ``precedes`` says whether something does before it, and ``after`` is the copy behind it with which the first trend
-    through it ends.
+    ``precedes`` says whether one binds something before it. ``after`` is the earliest copy with which a trend ends that
+    goes on after it; ``NEVER``: there is none.
     """
 
     precedes: Bools
@@ -48,11 +49,11 @@ class Beside(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """Copies of events, slice by slice: the chunk's ``number`` of each one, and the slice that ``owns`` it.
+    """Copies of events, slice by slice: the chunk's ``number`` of each one, and its ``owner``, the slice.
 
-    ``low`` and ``high`` are the events of the chunk that each slice holds. With a span trends begin with the first of
-    them, bound to the variable ``begin``, and ``deadline``, of shape (slices, base states), is the time up to which a
-    trend may last that goes through something before it.
+    Each slice holds the events ``low:high`` of the chunk. With a span, its trends begin with the first of these, bound
+    to the variable ``begin``. A longer trend that begins earlier, and reads this event in a base state, may last up to
+    the time ``deadline``, of shape (slices, base states).
     """
 
     events: Events
@@ -65,7 +66,10 @@ class Copies(NamedTuple):
 
 
 def find_deadlines(builder: GraphBuilder, events: Events, span: int) -> Ints:
-    """Finds for each event and base state the latest time of a trend that something before the event begins."""
+    """Finds the time up to which a trend may last that begins before an event and reads it in a base state.
+
+    It has the shape (events, base states), and is before all times where there is no such trend.
+    """
     before = builder.preceding(events, usual_standing(builder.joins, events))
     return np.where(before >= 0, events.time[np.maximum(before, 0)] + span, _LONG_AGO)
 
@@ -73,9 +77,9 @@ def find_deadlines(builder: GraphBuilder, events: Events, span: int) -> Ints:
 def find_standing(
     query: KernelQuery, builder: GraphBuilder, around: Surroundings, copies: Copies
 ) -> tuple[Standing, Standing, Beside]:
-    """Returns the standing of copies in the states of the query's machine and in base states, and what is beside them.
+    """Returns the standing of copies in states of the query's machine, that in base states, and what is beside them.
 
-    ``builder`` is that of the base.
+    ``builder`` is that of the base machine. For the last result see :class:`Beside`.
     """
     assert query.shadows is not None
     spanning, shadows = query.windowing.kind == SPAN, query.shadows
@@ -93,7 +97,7 @@ def find_standing(
         begins[:, state] &= precedes[:, list(reading.preceded)].all(axis=1)
         begins[:, state] &= ~precedes[:, list(reading.unpreceded)].any(axis=1)
         if shadows.covers:
-            continue  # what ends a trend depends on the shadows that are found along it
+            continue  # whether a trend may end depends on its shadows, which are found along its edges
         ends[:, state] &= ~follows[:, reading.place]
         for first, shadow in reading.shadows:
             if spanning:
@@ -109,7 +113,10 @@ def _bound(variable: Ints, events: Events) -> Bools:
 
 
 def _outlasted(copies: Copies, base: Standing, after: Places, first: int, shadow: int) -> Bools:
-    """Whether a trend that begins earlier, and reads the first event in a state, lasts to each copy or beyond it."""
+    """Whether a longer trend that begins earlier ends with each copy or later.
+
+    It reads the first event of the slice in the base state ``first``, and the copy in the base state ``shadow``.
+    """
     deadline = copies.deadline[copies.owner, first]
     beyond = ends_by(after[:, shadow], copies.events.time, deadline)
     outlasted: Bools = beyond | base.ends[:, shadow] & (copies.events.time <= deadline)
@@ -117,13 +124,13 @@ def _outlasted(copies: Copies, base: Standing, after: Places, first: int, shadow
 
 
 def ends_by(after: Places, time: Ints, deadline: Ints) -> Bools:
-    """Whether a trend ends with a later copy, if there is one, by a deadline; copies are rows of the arrays."""
+    """Whether the copies ``after``, if there are any, are no later than a deadline."""
     timely: Bools = (after != NEVER) & (time[np.minimum(after, len(time) - 1)] <= deadline)
     return timely
 
 
 def _allowed(machine: Machine, query: KernelQuery, around: Surroundings, copies: Copies) -> Standing:
-    """Returns where trends of the slices may begin and end, whether or not they are complete."""
+    """Returns the nodes with which trends of the slices may begin and end, whether or not they are complete."""
     exists = _bound(np.array(machine.variables, dtype=np.int64), copies.events)
     begins, ends = np.zeros_like(exists), np.zeros_like(exists)
     number, owner = copies.number, copies.owner
@@ -146,7 +153,10 @@ def _allowed(machine: Machine, query: KernelQuery, around: Surroundings, copies:
 
 
 def _late_enough(machine: Machine, query: KernelQuery, around: Surroundings, copies: Copies) -> Bools:
-    """Returns whether negated matches before a trend lie more than a span before each copy, where it ends."""
+    """Whether a trend that ends with each copy is unaffected by NOTs before it.
+
+    That is so if the negated matches before the slice's first event all begin more than a span before the copy.
+    """
     time, length = copies.events.time, query.windowing.length
     late = np.ones(len(time), dtype=np.bool_)
     at = np.zeros(int(around.events.instant[-1]) + 1, dtype=np.int64)

@@ -1,12 +1,13 @@
 """The graph of a query as rows: its vertices and edges, and the attribute vertices that stand for most of the edges.
 
-An *attribute vertex* is a single value, where a transition of the pattern demands equality, or a range of values that
-the bounds of earlier events leave undivided, where it demands an order. A *from-edge* leads from it to an event whose
-value lies in it; a *to-edge* leads from an event to a stretch of attribute vertices, those whose values its predicate
-allows (Mei et al., ICPP 2021). So the two kinds take space in proportion to the events, however many edges they stand
-for.
+A transition of the pattern has *attribute vertices* if an index answers all its predicates. Where it demands equality,
+each is a single value. Where it demands an order, the bounds that the earlier events set cut the values into ranges,
+and each range is an attribute vertex. A *from-edge* leads from an attribute vertex to an event whose value lies in it.
+A *to-edge* leads from an event to a stretch of attribute vertices, those whose values its predicate allows (Mei et al.,
+ICPP 2021). So from-edges and to-edges take space in proportion to the events, however many edges between events they
+stand for.
 
-All rows of a block of windows are found at once, by sorting: there may be very many small windows.
+All rows of a block of windows are found at once, by sorting, because there may be very many small windows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import from_numpy, integers
 
-#: Rows of a block, more or less.
+#: Rows of a block, approximately.
 BLOCK_ROWS = 262_144
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -46,17 +47,18 @@ _NONE = np.zeros(0, dtype=np.int64)
 def vertex_stream(
     spec: EventGraphSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
 ) -> Iterator[list[pa.Array]]:
-    """One part of the graphs of a sorted stream, window by window.
+    """Yields one part of the graphs of a sorted stream, window by window.
 
     The batches are sorted by key, time bucket, time and tie-break columns, and simultaneous events come in an order
-    that never changes. The columns are keys, window if sliding, and then
+    that never changes. The columns of a part are the keys, the window if sliding, and then
 
     ==========  ====================================================================================================
     vertices    event's number in its window, state, ``first``, ``last``, ``source``, ``sink``, event
-    edges       number and state of the earlier event, number and state of the later one; so for ``reduced``
-                (edges that no longer path goes round) and ``direct`` (edges without attribute vertices)
+    edges       number and state of the earlier event, number and state of the later one
+    reduced     the same, of the edges that no longer path bypasses
+    direct      the same, of the edges that no attribute vertices stand for
     attributes  transition; per equality of any transition a value of the later and of the earlier side (one is NULL);
-                number of the vertex on the list of these values; per order of any transition the two bounds
+                number of the vertex among those of these values; per order of any transition the two bounds
     from        transition, values as above, number of the vertex, number of the event
     to          transition, values as above, number of the event, the first vertex and the one after the last
     ==========  ====================================================================================================
@@ -73,10 +75,11 @@ def vertex_stream(
 def _lots(
     spec: EventGraphSpec, chunk: Chunk, builder: GraphBuilder, events: Events, before: Ints, until: Ints
 ) -> Iterator[_Windows]:
-    """Yields the windows of a chunk, in groups that see one graph.
+    """Yields the windows of a chunk, in groups that share one graph.
 
-    Where a NOT at either end looks beyond trends, it depends on the window where these may begin and end: then each
-    window has a graph of its own, of copies of its events, and so many windows come at a time.
+    A NOT at either end of the pattern may look at events outside of trends. Then it depends on the window with which
+    nodes a trend may begin and end. So each window has copies of its events, and a group has so many windows that their
+    copies fit memory together.
     """
     query, slices = spec.kernel.query, chunk.slices
     low, high = slices.low[slices.slice], slices.high[slices.slice]
@@ -97,7 +100,7 @@ def _lots(
 
 
 class _Seen(NamedTuple):
-    """Nodes as windows see them: those that lie on a trend of the window."""
+    """Pairs of a window and a node that lies on a trend of the window."""
 
     window: Ints
     node: Ints
@@ -108,10 +111,10 @@ class _Seen(NamedTuple):
 
 
 class _Windows:
-    """Windows of a chunk and the graph that they see parts of.
+    """Windows of a chunk, and the graph that they are parts of.
 
-    ``chosen`` are the numbers of the windows in the chunk, ``number`` those of the graph's ``events``, of which the
-    windows hold ``low:high``.
+    ``chosen`` are the numbers of the windows in the chunk. ``number`` has the chunk's number of each of the graph's
+    ``events``; the windows hold the events ``low:high`` of the graph.
     """
 
     def __init__(
@@ -139,7 +142,7 @@ class _Windows:
         self.first, self.last = np.searchsorted(graph.nodes.event, [low, high])
 
     def blocks(self) -> Iterator[_Seen]:
-        """Yields the nodes that some windows see, for several windows at a time."""
+        """Yields the nodes on trends of each window, for several windows at a time."""
         origin, reach = self.graph.nodes.origin, self.graph.nodes.reach
         for some in lots(self.last - self.first, BLOCK_ROWS):
             window, node = members_of(self.first[some], self.last[some])
@@ -186,7 +189,7 @@ def _edges(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _direct(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """The edges of the transitions that have no attribute vertices."""
+    """Yields the edges of the transitions that have no attribute vertices."""
     graph, transitions = windows.graph, windows.transitions
     # A node has a range for each transition that leaves its state, in their order.
     owner, _ = members_of(graph.ranges.first[:-1], graph.ranges.first[1:])
@@ -196,12 +199,12 @@ def _direct(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _reduced(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """Yields the edges of the transitive reduction: those between whose nodes no longer path leads."""
+    """Yields the edges of the transitive reduction: those that no longer path bypasses."""
     graph, machine = windows.graph, GuardedMachine(windows.spec.kernel).machine
     reduced = reduce_edges(graph, machine, wanted=_own_nodes(windows))
     if reduced is None:
         raise MemoryError
-    # One range for each node, in which nothing is skipped.
+    # The successors of each node as one range, all of whose entries are within the limit.
     count, entries = len(reduced.start), len(reduced.target)
     rank, skip = np.ones(entries, dtype=np.int32), np.ones((entries >> SKIP_BITS) + 1, dtype=np.int32)
     limit = np.ones(count, dtype=np.int32)
@@ -210,7 +213,7 @@ def _reduced(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _own_nodes(windows: _Windows) -> Bools | None:
-    """Whether each node is in the stretch of its key's events that this share reduces; None without shares."""
+    """Whether each node is in the stretch of its key's events that falls to this task's share; None without shares."""
     if not windows.spec.shares:
         return None
     starts, event = windows.events.segment_start, windows.graph.nodes.event
@@ -223,7 +226,7 @@ def _own_nodes(windows: _Windows) -> Bools | None:
 
 
 def _listed(windows: _Windows, graph: AttributeGraph, chosen: Bools) -> Iterator[list[pa.Array]]:
-    """The edges of the chosen ranges, block by block."""
+    """Yields the edges that the chosen ranges stand for, block by block."""
     for seen in windows.blocks():
         high, last = windows.high[seen.window], windows.last[seen.window]
         degree = np.zeros(len(seen.node), dtype=np.int64)
@@ -245,8 +248,8 @@ def _successors(
     """Counts the successors of nodes in their windows, or, if there is room for them in ``target``, lists them node by
     node.
 
-    The entries of the ``chosen`` ranges are successors. Of each node's window, ``high`` and ``last`` are the events'
-    end and the nodes' end. ``degree`` receives the numbers of successors.
+    Only the ``chosen`` ranges count. ``high`` and ``last`` are the event and the node after the last ones of each
+    node's window. ``degree`` receives the numbers of successors.
     """
     first, start, stop, limits, targets, rank, skip = graph.ranges
     reach, counting, at = graph.nodes.reach, len(target) == 0, 0
@@ -270,10 +273,10 @@ def _successors(
 class Lists(NamedTuple):
     """The attribute vertices of one transition: a list of them per window and per value of the equalities.
 
-    The vertices of list ``l`` are ``begin[l]:begin[l + 1]``; within the list they are numbered from 0. ``low`` and
-    ``high`` are the position, among the earlier events, of one whose bound the range begins or ends with; -1:
-    unbounded. ``vertex`` is that which the value of each later event lies in; each earlier event leads to the vertices
-    ``first:stop``.
+    The vertices of list ``l`` are ``begin[l]:begin[l + 1]``; within the list they are numbered from 0. Each is a range
+    of values; ``low`` and ``high`` are the positions, among the earlier events, of one whose bound it begins with and
+    one whose bound it ends with; -1: unbounded. ``vertex`` is the vertex that each later event's value lies in. Each
+    earlier event has to-edges to the vertices ``first:stop``.
     """
 
     begin: Ints
@@ -287,8 +290,8 @@ class Lists(NamedTuple):
 def cut_lists(op: str | None, count: int, later: tuple[Ints, Ints], earlier: tuple[Ints, Ints]) -> Lists:
     """Cuts the values of each of ``count`` lists at the bounds of its earlier events.
 
-    ``op`` is how the later event's value compares with the earlier event's bound; None: lists are single values.
-    ``later`` and ``earlier`` are the list of each event, and its value or bound.
+    ``op`` compares the later event's value with the earlier event's bound; None: each list has a single vertex.
+    ``later`` has the list of each later event, and its value; ``earlier`` that of each earlier event, and its bound.
 
     Examples
     --------
@@ -308,13 +311,13 @@ def cut_lists(op: str | None, count: int, later: tuple[Ints, Ints], earlier: tup
         zero = np.zeros(len(earlier_list), dtype=np.int64)
         return Lists(np.arange(count + 1), absent, absent, np.zeros(len(later_list), dtype=np.int64), zero, zero + 1)
     values, rank = np.unique(np.concatenate([value, bound]), return_inverse=True)
-    # A list and a rank as one number, in the order of both.
+    # A list and the rank of a value as one number, which sorts by list, then by value.
     of_later = later_list * len(values) + rank[: len(value)]
     of_earlier = earlier_list * len(values) + rank[len(value) :]
     cuts, owner = np.unique(of_earlier, return_index=True)
     sizes = np.bincount(earlier_list[owner], minlength=count)
     first_cut = np.cumsum(sizes) - sizes
-    # Values equal to a bound are above the cut if the bound itself is on their side.
+    # A value equal to a bound has to be above the cut if op is ">=", which it satisfies, or "<", which it does not.
     side = "right" if op in (">=", "<") else "left"
     vertex = np.searchsorted(cuts, of_later, side=side) - first_cut[later_list]  # type: ignore[call-overload]
     above = np.searchsorted(cuts, of_earlier) - first_cut[earlier_list] + 1
@@ -329,10 +332,11 @@ def cut_lists(op: str | None, count: int, later: tuple[Ints, Ints], earlier: tup
 
 
 class _Vertices(NamedTuple):
-    """The attribute vertices of a transition, by its ``number`` among the separable ones, in a block of windows.
+    """The attribute vertices of one transition in a block of windows; ``number`` is its own among the separable ones.
 
-    The ``later`` nodes stand on ``lists``, the ``earlier`` ones point at them; ``later_list`` and ``earlier_list`` say
-    at which. ``example`` is one of the later nodes of each list, or one of the earlier ones counted on from these.
+    ``later_list`` and ``earlier_list`` say which of the ``lists`` each of the ``later`` nodes stands on, and each of
+    the ``earlier`` ones points at. ``example`` is the position of some node of each list, in the later nodes followed
+    by the earlier ones.
     """
 
     number: int
@@ -345,7 +349,7 @@ class _Vertices(NamedTuple):
 
 
 def _vertices_of(windows: _Windows) -> Iterator[_Vertices]:
-    """The separable transitions of each block of windows."""
+    """Yields the attribute vertices of each separable transition in each block of windows."""
     codes = [equality_codes(list(transition.equalities), windows.events) for transition in windows.separable]
     for seen in windows.blocks():
         for number, (transition, (of_later, of_earlier, size)) in enumerate(zip(windows.separable, codes, strict=True)):
@@ -363,7 +367,11 @@ def _vertices_of(windows: _Windows) -> Iterator[_Vertices]:
 def _side(
     windows: _Windows, seen: _Seen, state: int, size: int, code: Ints, column: int | None
 ) -> tuple[_Seen, Ints, Ints]:
-    """Returns the nodes of a state that have all values, a number for window and equalities of each, and a value."""
+    """Returns one side of a transition: the nodes of a state whose values are not NULL.
+
+    With them come a number for each, which stands for its window and the values of the equalities, and the value (or
+    the bound) that the order compares.
+    """
     events, nodes = windows.events, windows.graph.nodes
     side = seen.among(nodes.state[seen.node] == state)
     event = nodes.event[side.node]
@@ -376,7 +384,7 @@ def _side(
 
 
 def _attributes(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """The attribute vertices, with the bounds between which they lie."""
+    """Yields the attribute vertices, with the bounds between which they lie."""
     for found in _vertices_of(windows):
         lists = found.lists
         owner, vertex = members_of(lists.begin[:-1], lists.begin[1:])
@@ -392,21 +400,21 @@ def _attributes(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _from(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """The from-edges."""
+    """Yields the from-edges."""
     for found in _vertices_of(windows):
         event = windows.node_columns(found.later)[0]
         yield _rows(windows, found, found.later.window, found.later_list, from_numpy(found.lists.vertex), event)
 
 
 def _to(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """The to-edges."""
+    """Yields the to-edges."""
     for found in _vertices_of(windows):
         ends = windows.node_columns(found.earlier)[0], from_numpy(found.lists.first), from_numpy(found.lists.stop)
         yield _rows(windows, found, found.earlier.window, found.earlier_list, *ends)
 
 
 def _rows(windows: _Windows, found: _Vertices, window: Ints, lists: Ints, *more: pa.Array) -> list[pa.Array]:
-    """Puts the columns of rows together: window, transition, the values of its equalities on either side, and more."""
+    """Returns the columns of rows: key, window, transition, the values of the equalities on either side, and more."""
     nodes = windows.graph.nodes
     event = np.concatenate([nodes.event[found.later.node], nodes.event[found.earlier.node]])[found.example][lists]
     is_later = (found.example < len(found.later.node))[lists]
@@ -421,7 +429,7 @@ def _rows(windows: _Windows, found: _Vertices, window: Ints, lists: Ints, *more:
 
 
 def _values(windows: _Windows, found: _Vertices, number: int, column: int, event: Ints, hidden: Bools) -> pa.Array:
-    """Returns the column for the values of transition ``number`` in the rows of ``found``; NULL where hidden."""
+    """Returns a column of values that transition ``number`` compares; NULL where hidden or of another transition."""
     values = windows.chunk.values[column].array
     if number != found.number:
         return pa.nulls(len(event), values.type)

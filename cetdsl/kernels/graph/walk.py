@@ -36,15 +36,15 @@ from cetdsl.kernels.vocabulary import Block, Bools, Graph, Index, Ints, Places, 
 
 #: Bytes of the search, per event of the longest trend.
 FRAME_BYTES = 24
-#: The successors of a node are laid side by side unless there are more of them than so many times the nodes.
+#: The records of successors are laid side by side unless there are more of them than so many times the nodes.
 _MOST_BESIDE = 4
 
-#: The entry of a position that holds how many nodes of the path agree with those of the trend to stop before.
+#: The entry of a position for the number of first nodes in which the path agrees with the trend to stop before.
 _TIGHT = OWN
 
 
 class Trace(NamedTuple):
-    """A trend as its nodes, and the window that it lies in; no nodes: before the first window or after the last."""
+    """A trend as its nodes, and the window that it lies in; without nodes: before all trends, or after all."""
 
     window: int
     nodes: Places
@@ -61,15 +61,16 @@ class _Stack(NamedTuple):
     stop: Ints
 
 
-#: What a walk asks of a node, side by side in memory: label, successors, and whether a trend ends.
+#: The data that a walk reads of a node, side by side in memory: label, successors, and whether a trend ends there.
 _RECORD = np.dtype([("label", "i8"), ("start", "i4"), ("stop", "i4"), ("reach_after", "i4"), ("ends", "i4")])
 
 
 class Records(NamedTuple):
     """The data that a walk reads of the nodes of a graph.
 
-    ``entries`` are the nodes that the graph's ``target`` names, in its order: the successors of a node lie side by side
-    (``beside``), and so are fetched together. Where they would take too much memory, they are ``nodes`` once more.
+    ``nodes`` has a record per node. If ``beside``, ``entries`` has a copy of the record for each entry of the graph's
+    ``target``, in its order: so the records of a node's successors lie side by side, and are fetched together. Where
+    that would take too much memory, ``entries`` is ``nodes``.
     """
 
     nodes: NDArray[Any]
@@ -78,7 +79,7 @@ class Records(NamedTuple):
 
 
 def records_of(graph: Graph, variable: Ints | Shorts) -> Records:
-    """Makes the records for walks; ``variable`` is the bit number of the one that each state reads."""
+    """Makes the records for walks; ``variable`` is the bit number of the variable that each state reads."""
     count, used = len(graph.event), int(graph.stop.max(initial=0))
     nodes = np.empty(count, dtype=_RECORD)
     nodes["label"] = graph.event | variable_bits(variable)[graph.state]
@@ -90,15 +91,15 @@ def records_of(graph: Graph, variable: Ints | Shorts) -> Records:
 
 
 class Walker:
-    """Lists or counts the trends of windows depth first: m-cet.
+    """Lists or counts the trends of windows depth first: the algorithm m-cet.
 
-    ``variable`` is the bit number of the variable that each state reads. ``records`` gives what :func:`records_of`
-    does, and is asked only if trends are listed. The first of the windows has the number ``window``, and no trend is
+    ``variable`` is the bit number of the variable that each state reads. ``records`` returns what :func:`records_of`
+    does, and is called only if trends are listed. The first of the windows has the number ``window``, and no trend is
     longer than ``longest``. The search goes from the trend ``begin`` to before the trend ``end``; by default it finds
     all.
 
-    ``bytes_held`` is what the search takes, apart from the graph and the block; ``steps`` are the nodes visited so far,
-    and the bindings written or counted.
+    ``bytes_held`` is the memory of the search, without the graph and the block; ``steps`` counts the nodes visited so
+    far, and the bindings written or counted.
     """
 
     def __init__(
@@ -155,8 +156,8 @@ def _stand_before(
 ) -> None:
     """Puts the search right before the trend ``begin``, so that this is the next one that it finds.
 
-    All nodes of that trend but the last then lie on the path, and the cursor of the last of these points to the trend's
-    last node. Where the path agrees with the trend ``end`` to stop before, the entry ``_TIGHT`` of ``at`` says so.
+    All nodes of that trend but its last are put on the path, and the cursor of the path's end points to that last node.
+    The entry ``_TIGHT`` of ``at`` becomes the number of nodes in which the path agrees with the trend ``end``.
     """
     at[:] = 0
     window = begin.window
@@ -206,7 +207,7 @@ def _walk(
     out_event: Ints,
     out_slice: Ints,
 ) -> None:
-    """Goes on from the position ``at`` until the block is full or the end is reached.
+    """Goes on from the position ``at`` until the block is full or the trend to stop before is reached.
 
     Parameters
     ----------
@@ -228,8 +229,8 @@ def _walk(
     out_start, out_event, out_slice : int64 arrays
         The block to fill; ``out_event`` has room for ``WIDE`` more, and receives labels.
     """
-    # One long loop over arrays that are handed over one by one: next to nothing is done per turn, so each call would
-    # cost much, and out of tuples, Numba would fetch the arrays again after each write, which takes twice as long.
+    # This is one long loop, because each turn does so little that a call would cost much. Its arrays are arguments of
+    # their own, because out of tuples Numba would fetch them again after each write, which takes twice as long.
     most, size = len(out_slice), len(out_event) - WIDE
     window, root, depth, tight = at[WINDOW], at[ROOT], at[DEPTH], at[_TIGHT]
     trends, bindings, visits, need = 0, 0, 0, np.int64(0)
@@ -239,14 +240,15 @@ def _walk(
     if depth > 0:
         cursor, stop = path_cursor[depth - 1], path_stop[depth - 1]
     while window < len(lows):
-        # All trends of the windows before, and of the roots before ``root`` but for those below the path, are written.
+        # Written so far: all trends of earlier windows, and all from roots before ``root``, but for those that go on
+        # from the path.
         low, high, last = lows[window], highs[window], lasts[window]
         bounded, inner = window == end_window, last < len(nodes)
-        # While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node
-        # on are cut off; when those before it are done with, the path follows the end by one node.
+        # While the whole path agrees with the trend to stop before (its first ``tight`` nodes do), only successors
+        # before that trend's next node are tried; then the path goes on to that node, and ``tight`` grows.
         floor = tight if bounded else 0
-        # All that lies below the part of the path that follows the end; without a bound, below the root. Each trend up
-        # to the path, and each of its extensions by a successor before the cursors, has been written.
+        # This loop writes all trends that go on from the path's first ``floor`` nodes; if that is 0, from its root.
+        # Written so far: the trends that the path begins with, and those that leave it to a successor before a cursor.
         while True:
             if cursor >= stop:
                 if depth == floor:
@@ -281,7 +283,7 @@ def _walk(
                 depth += 1
         if need > 0:
             break
-        # The next root before the end, or the next node of the end itself.
+        # Next comes a root before the trend to stop before, or else the next node of that trend.
         before = np.int64(end_nodes[0]) if bounded else last
         if depth == 0:
             while root < before and not is_root(begins, reach, origin_before, complete, root, low, high):
@@ -326,7 +328,7 @@ def _walk(
 
 @jit
 def _tally(graph: Graph, windows: Windows, rules: Rules, longest: int) -> tuple[Ints, Ints, int]:
-    """Walks over all trends: returns how many each window has, the sum of their lengths, and the vertices visited."""
+    """Walks over all trends: returns how many each window has, the sum of their lengths, and the number of visits."""
     target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
     reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
     count = len(windows.low)

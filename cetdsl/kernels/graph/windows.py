@@ -13,12 +13,13 @@ from cetdsl.kernels.vocabulary import Bools, Graph, Index, Ints, Places
 
 Roles = NDArray[np.uint8]
 
-#: What a node is to the trends of a window, as bits: on one of them, the end of one, the root (first node) of one.
+#: The *role* of a node for the trends of a window, as bits: it is on one of them, the last node of one, or the first
+#: node (*root*) of one.
 SEEN, END, ROOT = 1, 2, 4
 
 
 class Windows(NamedTuple):
-    """Windows as parts of a graph: the events ``low:high`` of each, and its nodes ``first:last``."""
+    """Windows as parts of a graph: each holds the events ``low:high`` and the nodes ``first:last``."""
 
     low: Ints
     high: Ints
@@ -29,8 +30,9 @@ class Windows(NamedTuple):
 class Rules(NamedTuple):
     """Rules for how paths begin and end.
 
-    ``complete`` trends go from sources to sinks; others from any node that begins to any that ends. In a ``pruned``
-    graph some nodes end no trend, so a successor may lead nowhere within the window.
+    ``complete`` trends go from sources to sinks, which have no predecessor or no successor in the window; other trends
+    go from any node that may begin one to any that may end one. In a ``pruned`` graph a trend may not end with every
+    node, so a window may hold a successor from which no trend ends in it.
     """
 
     complete: bool
@@ -64,13 +66,13 @@ def rules_of(graph: Graph, complete: bool) -> Rules:
 
 @inlined
 def is_root(begins: Bools, reach: Places, origin_before: Places, complete: bool, v: Index, low: int, high: int) -> bool:
-    """Whether a trend of the window ``low:high`` begins at a node of it."""
+    """Whether a trend of the window ``low:high`` begins at the node ``v``, which lies in it."""
     return bool(begins[v] and reach[v] < high and (not complete or origin_before[v] < low))
 
 
 @inlined
 def is_end(ends: Bools, reach_after: Places, complete: bool, v: Index, high: int) -> bool:
-    """Whether a trend of a window that ends before ``high`` ends at a node that lies on a trend of it."""
+    """Whether a trend of a window, after which the event ``high`` comes, ends at the node ``v``, which lies on one."""
     if complete:
         return bool(reach_after[v] >= high)
     return bool(ends[v])
@@ -92,7 +94,7 @@ def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: I
 
 @jit
 def fill_roles(graph: Graph, windows: Windows, window: int, complete: bool, role: Roles) -> None:
-    """Fills in what each node of a window is to its trends; ``complete`` ones go from sources to sinks."""
+    """Fills in the role of each node of a window; ``complete`` trends go from sources to sinks."""
     begins, ends, origin, reach = graph.begins, graph.ends, graph.origin, graph.reach
     before, after = graph.origin_before, graph.reach_after
     low, high, first = windows.low[window], windows.high[window], windows.first[window]

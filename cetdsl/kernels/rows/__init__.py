@@ -1,1 +1,1 @@
-"""Matches of row patterns, and the values that their measures are computed from."""
+"""Finds the matches of row patterns, and the values from which their measures are computed."""

@@ -1,4 +1,10 @@
-"""Evaluates conditions that depend on the rows which a match has bound so far."""
+"""Evaluates conditions that depend on the rows that a match has bound so far.
+
+A condition is a program of steps for a stack machine (:class:`~cetdsl.ir.rows.Dependent`). A *set* is the rows that are
+bound to some of the variables. A *pick* is one row of a set: the n-th from its first or its last one, or the one with
+an *extreme* value. A *total* is a count or a sum over a set. The search binds rows one by one and takes them back, last
+first, so all of these are kept for each number of rows of a set.
+"""
 
 from __future__ import annotations
 
@@ -57,26 +63,28 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Bools, Floats, Index, Ints
 from cetdsl.kernels.wire.columns import integers, order_codes, to_numpy, validity
 
-#: What is known of a value: it is there, it is NULL, or computing it has failed.
+#: The status of a value on the stack: it is there, it is NULL, or computing it has failed.
 _THERE, _NULL, _FAILED = range(3)
-#: How many states are remembered from which no match was found.
+#: How many states from which no match was found are remembered at a time.
 REMEMBERED = 1 << 16
-#: The counters: how many bound rows were taken back so far, the number of the searches that share what they find, the
-#: first row of the match, and its number, and how often it helped in the current trial to remember states.
+#: The counters: how many rows have been taken back; the *era*, a number that all searches have in common that share
+#: remembered states; the first row of the match, and its number; and how often a remembered state was met again in the
+#: current trial.
 BACKTRACKED, ERA, BEGIN, NUMBER_OF_MATCH, HELPED = range(5)
-#: Whether it helps to remember states is judged by so many of them: one in so many is to be met again. If it does not
-#: help, so many rows are taken back until the next trial.
+#: After so many rows taken back, a trial ends: remembering states helps if one in ``_RARELY`` has been met again. If it
+#: does not help, ``_PAUSE`` rows are taken back before the next trial.
 _TRIAL, _RARELY, _PAUSE = 1 << 17, 64, 1 << 23
-#: What a sight is: how many rows a set has, up to a number; a row of it from the first one on, or up to the last; the
-#: row with an extreme value; how many values a total has, or its sum.
+#: Kinds of *sights*, the facts about the bound rows that conditions can see: how many rows a set has, up to a number; a
+#: row of it, counted from the first or from the last one; the row with an extreme value; how many values a total has;
+#: its sum, of whole numbers or doubles.
 _MANY, _FROM_FIRST, _UP_TO_LAST, _BEST, _COUNTED, _WHOLE_SUM, _REAL_SUM = range(7)
-#: What a condition says: that it holds, that it does not (or is NULL), or that it cannot be computed.
+#: The answer of a condition: it holds, it does not (or is NULL), or it cannot be computed.
 HOLDS, FAILS, CANNOT = range(3)
 _SMALLEST = np.iinfo(np.int64).min
-#: Products of whole numbers from here on are refused. A few more would fit, which doubles cannot tell from those that
-#: do not.
+#: Products of whole numbers from here on are refused. The test uses doubles, which cannot tell a few larger products
+#: that would fit 64 bits from those that do not.
 _LARGEST_PRODUCT = 9.2e18
-#: Sums of decimals from which an average is found.
+#: The largest sum of decimals, in units of the last digit, of which an average is computed.
 _LARGEST_AVERAGED = 400_000_000_000_000
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -92,50 +100,51 @@ class Conditions(NamedTuple):
     picks: Ints
     extremes: Ints
     totals: Ints
-    #: The steps of variable ``v`` are those from ``step_start[v]`` to ``step_start[v + 1]``; behind those of the last
-    #: one stand those of whole matches.
+    #: The steps of variable ``v`` are ``steps[step_start[v]:step_start[v + 1]]``; after those of the last variable come
+    #: the steps of the condition for whole matches.
     step_start: Ints
     steps: Ints
-    #: All of a match that conditions can see of the rows bound so far; see :func:`_sights`.
+    #: All facts about the rows bound so far that conditions can see; see :func:`_sights`.
     sights: Ints
     labelled: Ints
-    #: Whether the number of the match is looked at.
+    #: Whether a condition looks at the number of the match.
     counts_matches: bool
 
 
 class Memory(NamedTuple):
-    """The rows bound so far by the tried match, with sums and extremes, so that the last can be taken back.
+    """The rows that the match on trial has bound so far, with totals and extremes, so that the last can be taken back.
 
-    By set: how many rows it has, and which. By total and by extreme, for each number of rows of its set: the sums, how
-    many values were not NULL, whether a sum was too large; the row with the extreme value (-1: all are NULL).
+    Of each set, ``many`` is the number of its rows, and ``met`` are the rows. Of each total, for each number of rows of
+    its set, there are the sums, how many values were not NULL (``counted``), and whether a sum was ``too_large``. Of
+    each extreme, for each number of rows, ``best`` is the row with the extreme value (-1: all values are NULL).
     """
 
     many: Ints
     met: Ints
     whole_sum: Ints
     real_sum: Floats
-    #: The same as whole numbers, by their bits.
+    #: The bits of ``real_sum`` as whole numbers.
     real_bits: Ints
     counted: Ints
     too_large: Bools
     best: Ints
-    #: A stack of values.
+    #: The stack of the machine: whole numbers, doubles, and the status of each.
     stack: Ints
     real_stack: Floats
     known: Ints
-    #: States from which no match was found, each with its era and what conditions can see then; 0: none. One takes the
-    #: place of another.
+    #: States from which no match was found: era (0: none), row, position, and the sights. A hash of these is the place,
+    #: and a state replaces another one that has the same place.
     fruitless: Ints
-    #: By ``BACKTRACKED``, ``ERA``, ``BEGIN`` and ``NUMBER_OF_MATCH``.
+    #: See ``BACKTRACKED``, ``ERA``, ``BEGIN``, ``NUMBER_OF_MATCH`` and ``HELPED``.
     counters: Ints
-    #: By row the variable that it is bound to, where conditions look at that.
+    #: The variable that each row is bound to, if conditions look at it.
     label: Ints
 
 
 def conditions_of(
     dependent: Dependent, variables: int, rows: int, column: Callable[[int], pa.Array]
 ) -> tuple[Conditions, Memory]:
-    """Returns the arrays of conditions, and room for what matches of ``rows`` rows bind."""
+    """Returns the arrays of conditions, and a memory for matches of up to ``rows`` rows."""
     whole = np.zeros((len(dependent.whole), rows), dtype=np.int64)
     whole_there = np.ones((len(dependent.whole), rows), dtype=np.bool_)
     coded = [place for place, is_coded in enumerate(dependent.coded) if is_coded]
@@ -188,10 +197,11 @@ def conditions_of(
 
 
 def _sights(dependent: Dependent) -> Ints:
-    """Returns the facts by which conditions can distinguish two ways to bind the rows up to one; shape (sights, 3).
+    """Returns the sights, the facts by which conditions can distinguish two ways to bind the same rows.
 
-    Of a pick from the first row on this is that row, and how many rows came so far; of one up to the last, all rows
-    that it can still become; of an extreme its row; of a total its sums.
+    The shape is (sights, 3): kind, number and offset. For a pick they are how many rows its set has, and the row itself
+    if it is counted from the first one; if it is counted from the last one, all rows that it can still become as more
+    rows are bound. For an extreme it is its row, and for a total its count and sums.
     """
     found: dict[tuple[int, int, int], None] = {}
     for kind, number, offset in dependent.picks:
@@ -250,7 +260,7 @@ def bind(conditions: Conditions, memory: Memory, variable: Index, row: Index) ->
 
 @inlined
 def _add(conditions: Conditions, memory: Memory, number: Index, many: Index, row: Index) -> None:
-    """Adds a row to a total, as the last of ``many``."""
+    """Adds a row to a total; it is row number ``many`` of the total's set."""
     kind, column = conditions.totals[number, 0], conditions.totals[number, 2]
     there, added, real_added = True, 0, 0.0
     if kind == REAL:
@@ -271,7 +281,7 @@ def _add(conditions: Conditions, memory: Memory, number: Index, many: Index, row
 
 @inlined
 def take_back(conditions: Conditions, memory: Memory, variable: Index) -> None:
-    """Takes back the last row, which is bound to a variable."""
+    """Takes back the last row that has been bound, which was to this variable."""
     conditions, memory = borrowed(conditions), borrowed(memory)
     for number in range(len(memory.many)):
         if conditions.sets[number, variable]:
@@ -280,7 +290,7 @@ def take_back(conditions: Conditions, memory: Memory, variable: Index) -> None:
 
 @jit
 def _see(conditions: Conditions, memory: Memory, place: Index, position: Index, seen: Ints) -> Index:
-    """Writes the state of a search, with all that conditions can see, and returns where it is remembered."""
+    """Writes the state of a search and all sights into ``seen``, and returns the place where it is remembered."""
     seen[0], seen[1], seen[2] = memory.counters[ERA], place, position
     for sight in range(len(conditions.sights)):
         kind, number, offset = conditions.sights[sight]
@@ -311,10 +321,11 @@ def _see(conditions: Conditions, memory: Memory, place: Index, position: Index, 
 
 @inlined
 def remembers(memory: Memory, patience: int) -> bool:
-    """Whether it is worth to remember states.
+    """Whether states are remembered at present.
 
-    So much must have been taken back, and of the states remembered some must be met again: to remember one takes as
-    long as to bind tens of rows. In what a condition compares with its match's first row no state is ever met again.
+    They are only after ``patience`` rows have been taken back, and only as long as some are met again, because
+    remembering a state takes as long as binding tens of rows. Where a condition compares rows with the first row of
+    the match, for example, no state is ever met again.
     """
     counters = memory.counters
     if counters[BACKTRACKED] <= patience:
@@ -329,7 +340,10 @@ def remembers(memory: Memory, patience: int) -> bool:
 
 @jit
 def is_fruitless(conditions: Conditions, memory: Memory, place: Index, position: Index, seen: Ints) -> bool:
-    """Whether no match was found before from a position that is bound right before a row; ``seen`` is overwritten."""
+    """Whether no match was found when the search was in this state before: about to bind a row, after a position.
+
+    ``place`` is the row, and ``position`` the one that the row before it is bound to. ``seen`` is overwritten.
+    """
     conditions, memory = borrowed(conditions), borrowed(memory)
     slot = _see(conditions, memory, place, position, seen)
     for column in range(len(seen)):
@@ -341,14 +355,14 @@ def is_fruitless(conditions: Conditions, memory: Memory, place: Index, position:
 
 @jit
 def remember(conditions: Conditions, memory: Memory, place: Index, position: Index, seen: Ints) -> None:
-    """Notes that no match was found from a position that is bound right before a row."""
+    """Notes that no match was found from a state; for the arguments see :func:`is_fruitless`."""
     conditions, memory = borrowed(conditions), borrowed(memory)
     memory.fruitless[_see(conditions, memory, place, position, seen)] = seen
 
 
 @inlined
 def _picked(conditions: Conditions, memory: Memory, pick: Index) -> Index:
-    """The row that a pick is; -1 if there is none."""
+    """Returns the row of a pick; -1 if its set has no such row."""
     kind, number, offset = conditions.picks[pick, 0], conditions.picks[pick, 1], conditions.picks[pick, 2]
     if kind == FROM_FIRST:
         return int(memory.met[number, offset]) if offset < memory.many[number] else -1
@@ -360,7 +374,10 @@ def _picked(conditions: Conditions, memory: Memory, pick: Index) -> Index:
 
 @inlined
 def _of_label(conditions: Conditions, memory: Memory, number: Index, at: Index, row: Index) -> Index:
-    """The column for the variable of a row, or of one that many rows behind; -1 if the match has not bound that."""
+    """Returns the column for the variable of a row, where a value depends on that; -1 if the match has not bound it.
+
+    The row is ``at``, moved by as many rows as the value number ``number`` says; ``row`` is the last bound row.
+    """
     at += conditions.labelled[number, 0]
     if at < memory.counters[BEGIN] or at > row:
         return -1
@@ -455,7 +472,7 @@ def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) ->
 
 @inlined
 def _decimal_average(total: int, counted: int, too_large: bool, top: Index, stack: Ints, known: Ints) -> None:
-    """Divides a sum of decimals, with four digits more behind the point; a half is rounded away from zero."""
+    """Divides a sum of decimals, with four more digits after the point; halves are rounded away from zero."""
     known[top] = _THERE if counted else _NULL
     if too_large or abs(total) > _LARGEST_AVERAGED:
         known[top] = _FAILED
@@ -466,11 +483,11 @@ def _decimal_average(total: int, counted: int, too_large: bool, top: Index, stac
 
 @inlined
 def _binary(step: Index, top: Index, stack: Ints, real_stack: Floats, known: Ints) -> None:
-    """Puts the result of an operator in the place of its first operand; the second one stands behind it."""
+    """Replaces the first operand of an operator, at ``top`` of the stack, by the result; the second one is above it."""
     left, right = known[top], known[top + 1]
     one, other = stack[top], stack[top + 1]
     if step in (BOTH, EITHER):
-        # One operand may settle it, whatever the other one is.
+        # False settles AND, and true settles OR, even if the other operand is NULL or has failed.
         settling = 0 if step == BOTH else 1
         if (left == _THERE and one == settling) or (right == _THERE and other == settling):
             stack[top], known[top] = settling, _THERE
@@ -498,7 +515,7 @@ def _binary(step: Index, top: Index, stack: Ints, real_stack: Floats, known: Int
 
 @inlined
 def _whole_arithmetic(step: Index, top: Index, one: Index, other: Index, stack: Ints, known: Ints) -> None:
-    """Adds, subtracts, multiplies or divides whole numbers; what does not fit has failed."""
+    """Adds, subtracts or multiplies whole numbers, or finds a remainder; a result that does not fit has failed."""
     if step == ADD:
         result = one + other
         wrong = (one ^ result) & (other ^ result) < 0

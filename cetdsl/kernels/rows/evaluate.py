@@ -1,4 +1,4 @@
-"""Evaluates expressions over the rows of a table, without Spark but with its NULL, NaN and types."""
+"""Evaluates SQL expressions over the rows of a table without Spark, but with its rules for NULL, NaN and types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.kernels.wire.columns import bitmap, from_bytes, from_numpy, to_numpy, truths, validity
 from cetdsl.rows.expressions import Call, Column, Constant, Node
 
-#: Times of a zone, which come as those of the worker's clock and are only compared with each other.
+#: The type of TIMESTAMP. Its values come as times of the worker's clock, and are only compared with each other.
 ZONED = pa.timestamp("us", tz="UTC")
 #: The types that values may have, by Spark's names.
 TYPES: Mapping[str, pa.DataType] = {
@@ -37,11 +37,12 @@ TYPES: Mapping[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 _HINT = "write it with cetdsl's own cet.sql(...) or df.match_recognize(...), where Spark evaluates expressions"
-#: Whole numbers, and the digits that decimals need for them, without a fraction.
+#: Types of whole numbers, with the digits before and after the point that a decimal needs for them.
 _DIGITS = {pa.int8(): (3, 0), pa.int16(): (5, 0), pa.int32(): (10, 0), pa.int64(): (19, 0)}
-#: Up to here, neither Java nor Arrow writes a decimal with an exponent.
+#: Decimals with up to so many digits after the point are written without an exponent, by both Java and Arrow.
 _MOST_PLAIN = 6
-#: The operators that fail for some values, beside the names of types, which are casts; the first ones not for doubles.
+#: The operators that fail for some values: the first ones not for doubles, the others for all types. So do functions
+#: that are named like a type, which are casts.
 _MAY_OVERFLOW = frozenset({"+", "-", "*", "NEGATIVE", "ABS"})
 _MAY_FAIL = frozenset({"/", "%", "CAST"})
 _Arrays = Mapping[str, pa.Array]
@@ -54,7 +55,7 @@ def evaluate(node: Node, columns: _Arrays, rows: int) -> pa.Array:
     ----------
     node : Node
     columns : mapping of str to pyarrow.Array
-        The values that it names.
+        The columns that the expression may name.
     rows : int
 
     Returns
@@ -64,7 +65,7 @@ def evaluate(node: Node, columns: _Arrays, rows: int) -> pa.Array:
     Raises
     ------
     UnsupportedQuery
-        If it calls a function, or has types, that are not known here.
+        If the expression calls a function, or has types, that are not known here.
     EngineError
         If a number does not fit its type, or something is divided by zero.
     """
@@ -90,13 +91,13 @@ def _refuse(what: str) -> NoReturn:
 
 
 class _Evaluation:
-    """Evaluates the nodes of one expression, in all rows of the columns or in those at some ``places``."""
+    """Evaluates the nodes of one expression in ``rows`` rows: all rows of the columns, or those at some ``places``."""
 
     def __init__(self, columns: _Arrays, rows: int, places: Ints | None = None) -> None:
         self._columns, self._rows, self._places = columns, rows, places
 
     def of(self, node: Node) -> pa.Array:
-        """The values of a node."""
+        """Returns the values of a node."""
         if isinstance(node, Column):
             if node.name not in self._columns:
                 _refuse(f"the column {node.name!r}")
@@ -128,7 +129,7 @@ class _Evaluation:
         if node.name in _MAY_OVERFLOW and not self._is_real(node):
             return True
         if any(map(self._is_text, node.arguments)) and any(map(self._is_time, node.arguments)):
-            return True  # the text is read as a time
+            return True  # the text would be read as a time
         return node.name in _MAY_FAIL or node.name.lower() in TYPES or any(map(self._may_fail, node.arguments))
 
     def _is_real(self, node: Node) -> bool:
@@ -140,7 +141,7 @@ class _Evaluation:
         return node.name in _MAY_OVERFLOW and any(map(self._is_real, node.arguments))
 
     def _is_text(self, node: Node) -> bool:
-        """Whether a node is known to be a text of a row before it is evaluated."""
+        """Whether a node is known to be a column of texts before it is evaluated."""
         return isinstance(node, Column) and node.name in self._columns and self._columns[node.name].type == pa.string()
 
     def _is_time(self, node: Node) -> bool:
@@ -150,9 +151,9 @@ class _Evaluation:
         return isinstance(node, Constant) and bool(node.kind) and bool(pa.types.is_temporal(TYPES[node.kind]))
 
     def _where(self, needed: Bools, node: Node) -> pa.Array:
-        """The values of a node in the rows where they are ``needed``; what they are in others is no matter.
+        """Returns the values of a node in the rows where they are ``needed``; those in other rows are undefined.
 
-        As in Spark, it is no error if they cannot be computed there, nor if a text cannot be read as a time there.
+        As in Spark, it is no error if a value cannot be computed in other rows, or a text cannot be read as a time.
         """
         if needed.all():
             return self.of(node)
@@ -164,14 +165,14 @@ class _Evaluation:
         return inside.of(node).take(from_numpy(np.where(needed, np.cumsum(needed) - 1, 0), ~needed))
 
     def _logic(self, name: str, one: Node, other: Node) -> pa.Array:
-        """AND or OR, whose second side is not asked where the first settles it."""
+        """Returns the values of AND or OR, whose second side is not evaluated where the first one settles it."""
         left = _truth(self.of(one))
         if name == "AND":
             return pc.and_kleene(left, _truth(self._where(truths(left) | ~validity(left), other)))
         return pc.or_kleene(left, _truth(self._where(~truths(left), other)))
 
     def _case(self, parts: Sequence[Node]) -> pa.Array:
-        """The value behind the first condition that holds; the last part, without a condition, is that of the rest."""
+        """Returns the values of CASE: of the part after the first condition that holds, or else of the last part."""
         rest = np.ones(self._rows, dtype=np.bool_)
         chosen, values = list[pa.Array](), list[pa.Array]()
         for condition, value in zip(parts[0::2], parts[1::2]):
@@ -186,7 +187,7 @@ class _Evaluation:
         return found
 
     def _first_known(self, options: Sequence[Node]) -> pa.Array:
-        """The first of some values that is not NULL, behind which none is computed."""
+        """Returns the first of some values that is not NULL; the values after it are not computed."""
         rest = np.ones(self._rows, dtype=np.bool_)
         values = list[pa.Array]()
         for option in options:
@@ -238,35 +239,35 @@ def _cast(values: pa.Array, to: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(to) and _is_number(kind):
         return _as_decimals(values, to)
     if pa.types.is_integer(to) and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        # As SQL does, towards zero.
+        # SQL rounds towards zero.
         return pc.cast(pc.trunc(values), to)
     if to == ZONED:
         return pc.assume_timezone(pc.cast(values, pa.timestamp("us")), "UTC")
     if pa.types.is_boolean(kind) and pa.types.is_floating(to):
         return pc.cast(pc.cast(values, pa.int8()), to)
-    # A whole number may be rounded on the way to a double.
+    # Not all whole numbers have an exact double; rounding them is no error.
     return pc.cast(values, to, safe=not (pa.types.is_integer(kind) and pa.types.is_floating(to)))
 
 
 def _flags(holds: Bools) -> pa.Array:
-    """Truth values as a column; a bit of :func:`bitmap` is set where its argument is not."""
+    """Returns truth values as a column; :func:`bitmap` sets the bits where its argument is false."""
     return pa.Array.from_buffers(pa.bool_(), len(holds), [None, bitmap(~holds)])
 
 
 def _as_text(values: pa.Array) -> pa.Array:
-    """The values as Spark writes them, as far as that is known."""
+    """Returns values as texts, written as Spark does; raises for types that it writes in ways not known here."""
     kind = values.type
     if pa.types.is_floating(kind) or (pa.types.is_decimal(kind) and kind.scale > _MOST_PLAIN):
         _refuse(f"text of a {'double' if pa.types.is_floating(kind) else kind}, which Java writes in its own way,")
     if kind == ZONED:
         _refuse("text of a timestamp, which depends on the session's zone,")
     written = pc.cast(values, pa.string())
-    # Arrow writes all digits of a fraction.
+    # Arrow writes fractions of a second with all digits, Spark without zeros at the end.
     return pc.replace_substring_regex(written, r"\.?0*$", "") if pa.types.is_timestamp(kind) else written
 
 
 def _as_decimals(values: pa.Array, to: pa.DataType) -> pa.Array:
-    """Numbers as decimals of another type, where halves are rounded away from zero."""
+    """Returns numbers as decimals of a type; halves are rounded away from zero."""
     is_real = pa.types.is_floating(values.type)
     if not is_real:
         whole, scale = _size(values.type)
@@ -277,7 +278,7 @@ def _as_decimals(values: pa.Array, to: pa.DataType) -> pa.Array:
         # The largest double has 309 digits before the point.
         context.prec = 400
         rounded = [
-            # What is no number has no decimal; others are as they are written.
+            # NaN and infinities become NULL; other doubles are converted as they are written.
             None
             if value is None or not isfinite(value)
             else Decimal(repr(value) if is_real else value).quantize(unit, ROUND_HALF_UP)
@@ -287,14 +288,14 @@ def _as_decimals(values: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def _truth(values: pa.Array) -> pa.Array:
-    """The truth values that AND, OR, NOT and CASE take; NULL has no type by itself."""
+    """Returns values as the truth values that AND, OR, NOT and CASE take; a NULL by itself has no type."""
     if values.type not in (pa.bool_(), pa.null()):
         _refuse(f"{values.type} in place of true or false")
     return pc.cast(values, pa.bool_())
 
 
 def _alike(*values: pa.Array) -> tuple[pa.Array, ...]:
-    """The values in a type that holds all of them."""
+    """Returns the values in a type that holds all of them."""
     kinds = {value.type for value in values if value.type != pa.null()}
     if len(kinds) > 1:
         common = _common(kinds)
@@ -319,7 +320,7 @@ def _common(kinds: set[pa.DataType]) -> pa.DataType:
 
 
 def _size(kind: pa.DataType) -> tuple[int, int]:
-    """The digits of a decimal or a whole number before and behind the point."""
+    """Returns the digits of a decimal or a whole number before and after the point."""
     return _DIGITS.get(kind) or (kind.precision - kind.scale, kind.scale)
 
 
@@ -364,7 +365,7 @@ def _greater(one: pa.Array, other: pa.Array) -> pa.Array:
 
 def _same(one: pa.Array, other: pa.Array) -> pa.Array:
     both = pc.and_(pc.is_valid(one), pc.is_valid(other))
-    # False settles it where the comparison is NULL.
+    # Where one side is NULL, ``both`` is false, which settles the AND with a comparison that is NULL.
     return pc.or_(pc.and_(pc.is_null(one), pc.is_null(other)), pc.and_kleene(both, _equal(one, other)))
 
 
@@ -394,14 +395,14 @@ def _remainder(one: pa.Array, other: pa.Array) -> pa.Array:
     _refuse_zeros(one, other, "%")
     both = validity(one) & validity(other)
     dividend, divisor = to_numpy(one), to_numpy(other)
-    # Of infinity there is none, which is NaN.
+    # The remainder of infinity is NaN.
     with np.errstate(invalid="ignore"):
         rest = np.fmod(dividend, np.where(both, divisor, divisor.dtype.type(1)))
     return from_numpy(rest, ~both)
 
 
 def _refuse_zeros(one: pa.Array, other: pa.Array, sign: str) -> None:
-    """Raises if a number, and not NULL, is divided by zero."""
+    """Raises if a number that is not NULL is divided by zero."""
     if (validity(one) & validity(other) & (to_numpy(other) == 0)).any():
         raise EngineError("an expression divides by zero", hint=f"guard it: x {sign} nullif(y, 0)")
 
@@ -416,7 +417,7 @@ def _null_if(one: pa.Array, other: pa.Array) -> pa.Array:
 
 
 def _extreme(goes_before: Callable[[pa.Array, pa.Array], pa.Array]) -> Callable[..., pa.Array]:
-    """Picks the first of the values that none goes before; NULL where all are."""
+    """Makes a function that returns, row by row, the first value that no other one goes before; NULL if all are."""
 
     def better(one: pa.Array, other: pa.Array) -> pa.Array:
         is_better = pc.or_kleene(pc.is_null(one), pc.fill_null(_compared(goes_before)(other, one), False))
@@ -426,7 +427,7 @@ def _extreme(goes_before: Callable[[pa.Array, pa.Array], pa.Array]) -> Callable[
 
 
 def _listed(*values: pa.Array) -> pa.Array:
-    """Arrays of some values; only their type is ever looked at."""
+    """Returns a column of the type of an array of some values; only this type is ever looked at."""
     return pa.array([None] * len(values[0]), pa.list_(_alike(*values)[0].type))
 
 

@@ -1,4 +1,4 @@
-"""Looks at the rows before and behind each row of a partition, as ``lag`` and ``lead`` do."""
+"""Adds values of the rows before and after each row of a partition, as ``lag`` and ``lead`` do."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cetdsl.rows.expressions import read_expression
 
 
 def with_neighbours(asked: Neighbours, keys: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Adds columns to rows that come in order.
+    """Adds the columns of :class:`~cetdsl.ir.rows.Neighbours` to rows that come in order.
 
     Parameters
     ----------
     asked : Neighbours
     keys : int
-        The number of columns that rows begin with and that tell partitions apart.
+        The number of key columns, with which the rows begin.
     batches : iterator of pyarrow.RecordBatch
 
     Yields
@@ -40,7 +40,7 @@ def with_neighbours(asked: Neighbours, keys: int, batches: Iterator[pa.RecordBat
     behind = max((move for _, move in asked.moved), default=0)
     before, behind = max(before, 0), max(behind, 0)
     known: pa.Table | None = None
-    done = 0  # rows of ``known`` that were given already
+    done = 0  # rows of ``known`` that have been yielded already
     for batch in batches:
         fresh = pa.Table.from_batches([batch])
         known = fresh if known is None else pa.concat_tables([known, fresh])
@@ -55,7 +55,7 @@ def with_neighbours(asked: Neighbours, keys: int, batches: Iterator[pa.RecordBat
 
 
 def _looking(asked: Neighbours, keys: int, rows: pa.Table, begin: int, end: int) -> Iterator[pa.RecordBatch]:
-    """Yields the rows between two places, with the values and tests computed of them."""
+    """Yields the rows ``begin:end``, with the values and tests computed for them."""
     columns = [as_array(column) for column in rows.columns]
     changes = differs_from_previous(columns[:keys], rows.num_rows)
     partition: Ints | None = np.cumsum(changes, dtype=np.int64) if keys else None
@@ -72,7 +72,7 @@ def _looking(asked: Neighbours, keys: int, rows: pa.Table, begin: int, end: int)
 
 
 def _moved(column: pa.Array, partition: Ints | None, move: int, begin: int, end: int) -> pa.Array:
-    """Returns the values ``move`` rows behind those between two places; NULL where the partition has no such row."""
+    """Returns the values ``move`` rows after the rows ``begin:end``; NULL where the partition has no such row."""
     count = len(column)
     low, high = min(max(begin + move, 0), count), max(min(end + move, count), 0)
     rows = np.arange(begin, end) + move
@@ -84,5 +84,5 @@ def _moved(column: pa.Array, partition: Ints | None, move: int, begin: int, end:
 
 
 def _word(columns: list[pa.Array], number: int, rows: int) -> Ints:
-    """The tests of a word that came with the rows."""
+    """Returns a word of tests: a copy of the column with this number, or zeros if the number is -1."""
     return np.zeros(rows, dtype=np.int64) if number < 0 else integers(columns[number]).copy()

@@ -1,4 +1,7 @@
-"""The positions of a row pattern as arrays."""
+"""The positions of a row pattern (:mod:`cetdsl.rows.automaton`) as arrays.
+
+A *test* is a condition that has been evaluated for each row before; its answers come as bits of words.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,24 @@ from cetdsl.ir.slots import TESTS_IN_WORD
 from cetdsl.kernels.vocabulary import Bools, Ints
 
 Words = NDArray[np.uint64]
-#: Positions in a word of a set of them.
+#: A set of positions is words of so many bits, one bit for each position.
 WORD = 64
 
 
 class Tables(NamedTuple):
-    """Steps from a row to the one before it, for patterns whose sets and tests are a word each; else without entries.
+    """Tables for the step from a row to the one before it; empty unless sets and tests fit a word each.
 
-    A table has a line for each byte of a word, and in it a set for each value of that byte.
+    A table has a line for each byte of a word, and in it a set of positions for each value of that byte. The union over
+    the bytes is what the table says of the word.
     """
 
-    #: By the tests that hold of a row the positions that it can have, and those that any row can have.
+    #: The positions whose tests hold of a row, by the word of its tests; and the positions without a test.
     passing: Words
     always: np.uint64
-    #: By a set of positions those that may stand right before one of them.
+    #: The positions that may come right before some position of a set, by the word of the set.
     before: Words
-    #: The positions at which a match may end, at the last row of its partition too, and those that others may follow.
+    #: The positions at which a match may end; those at which it may end at the last row of its partition; and the
+    #: positions that are among these or that another position may follow.
     accepting: np.uint64
     ending: np.uint64
     leading: np.uint64
@@ -37,29 +42,30 @@ class Tables(NamedTuple):
 class Program(NamedTuple):
     """The ``m`` positions of a pattern; sets of them are bits of as many words as needed."""
 
-    #: What may follow position ``p``, in order of preferment, is ``arrow[arrow_start[p]:arrow_start[p + 1]]``. Behind
-    #: the positions stand two more lists: what a match may begin with, inside of a partition and at its first row.
+    #: Position ``p`` may be followed by ``arrow[arrow_start[p]:arrow_start[p + 1]]``, the preferred one first. After
+    #: the lists of all positions come two more: the positions with which a match may begin inside of a partition, and
+    #: those with which it may begin at its first row.
     arrow_start: Ints
     arrow: Ints
-    #: The positions that may follow, as sets; shape (m, words).
+    #: The positions that may follow each position, as sets; shape (m, words).
     behind: Words
-    #: Whether a match may end at each position, and whether it may at the last row of its partition.
+    #: Whether a match may end at each position, and whether it may end there at the last row of its partition.
     accepts: Bools
     ends: Bools
     #: The positions of variable ``v`` are ``place[place_start[v]:place_start[v + 1]]``.
     place_start: Ints
     place: Ints
-    #: Where each variable's test is, among the rows of words and the bits of a word; the row is -1 if all rows pass.
+    #: The word and the bit of each variable's test; the word is -1 if there is no test.
     test_word: Ints
     test_bit: Ints
-    #: The variable of each position, and whether it is excluded from what is shown.
+    #: The variable of each position, and whether its rows are excluded from the answer.
     variable: Ints
     excluded: Bools
     tables: Tables
 
 
 def program_of(arrows: Arrows) -> Program:
-    """The arrays of a pattern."""
+    """Returns the arrays of a pattern."""
     many, variables = len(arrows.variable), len(arrows.names)
     lists = [*arrows.follow, arrows.first, arrows.first_of_partition]
     behind = np.zeros((many, max(1, -(-many // WORD))), dtype=np.uint64)
@@ -117,7 +123,7 @@ def _set(positions: Iterable[int]) -> np.uint64:
 
 
 def _by_byte(sets: Sequence[np.uint64]) -> Words:
-    """The unions of the sets whose numbers are the bits of a byte, for each byte of a word and each of its values."""
+    """Returns a table: for each byte of a word and each of its values, the union of the sets whose bits are set."""
     table = np.zeros((max(1, -(-len(sets) // 8)), 256), dtype=np.uint64)
     values = np.arange(256)
     for number, each in enumerate(sets):

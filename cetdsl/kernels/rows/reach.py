@@ -1,7 +1,9 @@
-"""Finds the positions from which a match can be completed, from the last row to the first.
+"""Finds, from the last row to the first, the positions from which a match can be completed.
 
-A match is then read off from left to right without ever going back: the preferred of the positions from which it can be
-completed is the right one. So the time is the rows times the positions that they can be bound to, whatever the pattern.
+A *position* is a place of a variable in the pattern (:mod:`cetdsl.rows.automaton`). Once these sets are known, a match
+is read from its first row to its last without going back: at each row, the most preferred position from which the match
+can be completed is the right one. So the time is the number of rows times that of the positions that they can be bound
+to, whatever the pattern.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.rows.program import WORD, Program, Tables, Words
 from cetdsl.kernels.vocabulary import Index, Ints
 
-#: How rows end: with their partition; where the time is up, so that no later row counts; or more rows may come.
+#: How some rows end: with their partition; before it, because WITHIN allows a match no later row; or not yet, because
+#: more rows may come.
 COMPLETE, CUT, OPEN = range(3)
-#: How many rows a match can still have: none can be completed; or it may go on with rows to come.
+#: In place of a match's number of rows: none can be completed; or rows to come decide.
 NO_MATCH, NOT_KNOWN = -1, 1 << 30
 
 Lengths = NDArray[np.int32]
@@ -39,7 +42,7 @@ def _meet(sets: Words, row: Index, others: Words, position: Index) -> bool:
 
 @inlined
 def _looked_up(table: Words, word: np.uint64) -> np.uint64:
-    """The union of the sets that a table has for the bytes of a word."""
+    """Returns the union of the sets that a table has for the bytes of a word."""
     found = np.uint64(0)
     for byte in range(len(table)):
         found |= table[byte, (word >> np.uint64(8 * byte)) & np.uint64(255)]
@@ -50,7 +53,7 @@ def _looked_up(table: Words, word: np.uint64) -> np.uint64:
 def _reach_by_tables(
     tables: Tables, tests: Ints, low: Index, high: Index, end: int, sure: Words, possible: Words
 ) -> None:
-    """Does what :func:`reach` does by tables: a step from one row to the one before it takes a few look-ups."""
+    """Does what :func:`reach` does, with tables: a step from one row to the one before it takes a few look-ups."""
     last = high - low - 1
     surely, maybe = np.uint64(0), np.uint64(0)
     for row in range(last, -1, -1):
@@ -69,7 +72,7 @@ def _reach_by_tables(
 
 @jit
 def reach(program: Program, tests: Ints, low: Index, high: Index, end: int, sure: Words, possible: Words) -> None:
-    """Finds, for each row from ``low`` to ``high``, the positions that it can have in some match.
+    """Finds, for each of the rows ``low:high``, the positions that it can have in some match.
 
     Parameters
     ----------
@@ -81,9 +84,9 @@ def reach(program: Program, tests: Ints, low: Index, high: Index, end: int, sure
     end : int
         ``COMPLETE``, ``CUT`` or ``OPEN``.
     sure, possible : Words
-        What is found, written from row 0 on: positions from which a match can be completed with the rows that are
-        there, and those from which it can be with these or with rows to come; shape (rows, words). They differ if
-        ``OPEN``.
+        The results, of shape (rows, words), written from row 0 on: the positions from which a match can be completed
+        with the rows that are there, and those from which it can be completed with these or with rows to come. They
+        differ only if the rows are ``OPEN``.
     """
     if len(program.tables.before):
         _reach_by_tables(program.tables, tests, low, high, end, sure, possible)
@@ -129,15 +132,15 @@ def reach_all(
 
 @jit
 def lengths(program: Program, tests: Ints, low: Index, high: Index, end: int, found: Lengths) -> None:
-    """Finds, for each row from ``low`` to ``high``, how many rows a match can have from it on.
+    """Finds, for each of the rows ``low:high``, how many rows a match can have from it on.
 
     Parameters
     ----------
     program, tests, low, high, end
-        As of :func:`reach`.
+        Those of :func:`reach`.
     found : Lengths
-        What is found, written from row 0 on: the most rows, from this row on, of a match that has it at each position;
-        ``NO_MATCH`` if none does, and ``NOT_KNOWN`` if rows to come may add to it; shape (rows, positions).
+        The result, of shape (rows, positions), written from row 0 on: the most rows, from this one on, of a match that
+        binds it to each position; ``NO_MATCH`` if there is none, and ``NOT_KNOWN`` if rows to come may add to it.
     """
     place_start, place, arrow_start, arrow = program.place_start, program.place, program.arrow_start, program.arrow
     accepts, ends, test_word, test_bit = program.accepts, program.ends, program.test_word, program.test_bit

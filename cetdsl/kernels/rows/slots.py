@@ -1,7 +1,8 @@
 """Computes the inputs of measures for every row of every match: rows, counts, sums and extremes up to it.
 
-All functions take the matches of a chunk, the positions that are asked for, and write one value for each label, which
-is a bound row of a match. What holds of a whole match is the value at its last label.
+A *label* is a bound row of a match; labels are numbered over all matches of a chunk (``Found.label``). Most functions
+take the matches of a chunk and the positions whose rows count (``members``), and return a value for each label, over
+the rows of the match up to it. So the value of a whole match is that at its last label.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def rows_of_labels(found: Found, count: Index) -> Ints:
 
 @jit
 def rows_to_show(found: Found, count: Index, excluded: Bools, show_empty: bool) -> tuple[Ints, Ints, Ints]:
-    """Lists what ALL ROWS PER MATCH shows: the rows, the number of the match of each, and its label (-1: none)."""
+    """Lists the rows that ALL ROWS PER MATCH shows; also returns the match of each, and its label (-1: none)."""
     start, number, label, position = found.start, found.number, found.label, found.position
     most = label[count] + count
     rows, matches, labels = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
@@ -46,7 +47,7 @@ def rows_to_show(found: Found, count: Index, excluded: Bools, show_empty: bool) 
 
 @jit
 def navigate(label: Ints, count: Index, position: Places, members: Bools, first: bool, offset: Index) -> Ints:
-    """Returns the label that FIRST or LAST refers to, ``offset`` rows further inside; -1 where there is none."""
+    """Returns the label to which FIRST or LAST refers, moved ``offset`` rows inwards; -1 where there is none."""
     answer = np.full(label[count], -1, dtype=np.int64)
     met = np.empty(label[count], dtype=np.int64)
     for match in range(count):
@@ -62,7 +63,7 @@ def navigate(label: Ints, count: Index, position: Places, members: Bools, first:
 
 @jit
 def navigate_to_end(label: Ints, count: Index, position: Places, members: Bools, first: bool, offset: Index) -> Ints:
-    """Returns what :func:`navigate` gives at the last label of each match, and looks at no more rows than it needs."""
+    """Returns what :func:`navigate` returns at the last label of each match, but looks at no more rows than needed."""
     answer = np.full(count, -1, dtype=np.int64)
     for match in range(count):
         low, high = label[match], label[match + 1]
@@ -79,7 +80,7 @@ def navigate_to_end(label: Ints, count: Index, position: Places, members: Bools,
 
 @jit
 def count_rows(label: Ints, count: Index, position: Places, members: Bools, rows: Ints, counted: Bools) -> Ints:
-    """Counts the rows that are ``counted``."""
+    """Counts the member rows for which ``counted`` is true."""
     answer = np.empty(label[count], dtype=np.int64)
     for match in range(count):
         many = 0
@@ -92,7 +93,7 @@ def count_rows(label: Ints, count: Index, position: Places, members: Bools, rows
 
 @jit
 def sum_doubles(label: Ints, count: Index, position: Places, members: Bools, rows: Ints, values: Floats) -> Floats:
-    """Adds up doubles, where those that are NULL are 0."""
+    """Adds up doubles; NULLs must come as 0."""
     answer = np.empty(label[count], dtype=np.float64)
     for match in range(count):
         total = 0.0
@@ -107,7 +108,7 @@ def sum_doubles(label: Ints, count: Index, position: Places, members: Bools, row
 def sum_integers(
     label: Ints, count: Index, position: Places, members: Bools, rows: Ints, values: Ints
 ) -> tuple[Ints, bool]:
-    """Adds up whole numbers, where those that are NULL are 0; also returns whether all sums are right."""
+    """Adds up whole numbers; NULLs must come as 0. Also returns whether all sums fit 64 bits."""
     answer = np.empty(label[count], dtype=np.int64)
     for match in range(count):
         total = 0
@@ -115,7 +116,7 @@ def sum_integers(
             if members[position[place]]:
                 value = values[rows[place]]
                 more = total + value
-                # Both terms have the sign that the sum has not.
+                # The sum overflows if both terms have the same sign, and the sum has the other one.
                 if (total ^ more) & (value ^ more) < 0:
                     return answer, False
                 total = more
@@ -127,7 +128,7 @@ def sum_integers(
 def extremes(
     label: Ints, count: Index, position: Places, members: Bools, rows: Ints, codes: Ints, valid: Bools, greatest: bool
 ) -> Ints:
-    """Returns the label of the least or greatest value; -1 where all are NULL."""
+    """Returns the label of the least or greatest value; -1 where all values are NULL."""
     answer = np.empty(label[count], dtype=np.int64)
     for match in range(count):
         best = -1
@@ -149,9 +150,9 @@ def extremes(
 def list_labels(
     label: Ints, position: Places, members: Bools, rows: Ints, valid: Bools, matches: Ints, until: Ints
 ) -> tuple[Ints, Ints]:
-    """Lists, for each shown row, the labels of its match up to ``until``.
+    """Lists, for each shown row, the labels of its match up to ``until``, of member rows whose values are not NULL.
 
-    Returns where the list of each begins, with their end behind them, and the labels.
+    Returns where the list of each row begins, with the end of the last list as one more entry, and the labels.
     """
     start = np.zeros(len(until) + 1, dtype=np.int64)
     for pass_ in range(2):

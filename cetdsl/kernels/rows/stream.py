@@ -1,6 +1,6 @@
 """Matches rows in a stream of Arrow batches; see :class:`~cetdsl.ir.rows.MatchSpec`.
 
-Only the rows of the match that is being looked for are kept from one chunk to the next.
+Only the rows from which the search for the next match goes on are kept from one chunk to the next.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ from cetdsl.kernels.wire.columns import (
 from cetdsl.kernels.wire.order import in_order
 from cetdsl.kernels.wire.parcels import events_of_parcels
 
-#: Rows per kernel call.
+#: The most rows of a chunk.
 CHUNK_ROWS = 131_072
-#: Bytes that sets of positions may take per kernel call.
+#: The most bytes that the sets of positions of a chunk may take.
 SET_BYTES = 64 << 20
-#: A search that takes back as many rows as this has met more than rows that just do not match.
+#: A search that has taken back as many rows as ``patience`` has met more than rows that just do not match.
 EFFORT = Effort(patience=1 << 20, steps=1 << 28)
 _NEVER = 1 << 62
 _Columns = Iterator[list[pa.Array]]
@@ -113,13 +113,13 @@ class _Matcher:
 
     def __init__(self, spec: MatchSpec, chunk_rows: int, effort: Effort) -> None:
         if spec.dependent is not None and spec.dependent.labelled:
-            # Of labels conditions may see so much that nothing is worth remembering.
+            # Conditions may then see the variables of many rows, so that hardly any state would be met again.
             effort = effort._replace(patience=_NEVER)
         self._spec, self._program, self._effort = spec, program_of(spec.arrows), effort
         set_bytes = 16 * self._program.behind.shape[1] + (4 * len(self._program.variable) if spec.longest else 0)
         self._chunk_rows = max(1, min(chunk_rows, SET_BYTES // set_bytes))
-        # Of the partition that a chunk ends in: the cursor, from the first row that is kept, and whether rows came
-        # before.
+        # For the partition in which a chunk ends: the cursor, which counts rows from the first one that is kept, and
+        # whether other rows of the partition came before that.
         self._cursor = np.zeros(4, dtype=np.int64)
         self._inside = False
         self._last_number = 0
@@ -145,14 +145,14 @@ class _Matcher:
             yield from self._matches(_Chunk(self._spec, pa.Table.from_batches(pending.batches)), last_is_open=False)
 
     def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields the batches that have rows; those without a time, which come first and in one task, raise."""
+        """Yields the batches that have rows. Raises if rows have no time; such rows come first, and in one task."""
         spec, untimed = self._spec, 0
         for batch in batches:
             if spec.counts_untimed and batch.num_rows:
                 time = batch.column(spec.time)
                 untimed += time.null_count
                 if not time[-1].is_valid:
-                    continue  # more of them may come
+                    continue  # more rows without a time may come, which the error is to count
                 NullTime.refuse_rows(untimed, spec.time_name)
             if batch.num_rows:
                 yield batch
@@ -177,7 +177,7 @@ class _Matcher:
             most,
             self._effort,
         )
-        room = 2 * count  # so that a match that needs the whole partition has room behind others
+        room = 2 * count  # so that there is room for a match of all rows after other matches
         start, end, number = np.empty((3, count), dtype=np.int64)
         found = Found(start, end, number, np.empty(count + 1, dtype=np.int64), np.empty(room, dtype=np.int32))
         conditions, memory = conditions_of(
@@ -209,7 +209,7 @@ class _Matcher:
             self._carry(chunk, status == NEEDS_MORE)
 
     def _carry(self, chunk: _Chunk, stuck: bool) -> None:
-        """Keeps the rows from the one where the search goes on: the last row at least, to recognise the partition."""
+        """Keeps the rows from which the search goes on, and at least the last row, to recognise its partition."""
         cursor, count = self._cursor, chunk.count
         self._keep = min(int(cursor[AT_ROW]), count - 1)
         self._inside = self._keep > chunk.segment_start[-2] or (self._inside and len(chunk.segment_start) == 2)
@@ -220,7 +220,7 @@ class _Matcher:
             self._last_number = int(chunk.number[self._keep]) - 1
 
     def _check_order(self, chunk: _Chunk) -> None:
-        """Raises unless the rows of each partition come in the order in which Spark has looked at their neighbours."""
+        """Raises unless the rows of each partition come in the order in which Spark has numbered them."""
         if chunk.number is None:
             return
         due = np.ones(chunk.count, dtype=np.int64)
@@ -247,7 +247,7 @@ class _Matcher:
         )
 
     def _pointing(self, message: str, hint: str, span: tuple[int, int]) -> EngineError:
-        """An error that points at a part of the clause, if there is a text to point into."""
+        """Returns an error that points at a part of the clause, if the text of the clause is known."""
         if span == (0, 0) or not self._spec.pointed.text:
             return EngineError(message, hint=hint)
         return EngineError(message, hint=hint, span=span, text=self._spec.pointed.text)
@@ -310,7 +310,7 @@ class _Chunk:
         return as_array(self.table.column(number))
 
     def rest(self, begin: int) -> pa.Table:
-        """The rows from one on, without holding on to those before."""
+        """Returns the rows from one on, without keeping those before it in memory."""
         return self.table.slice(begin).combine_chunks() if begin < self.count // 2 else _copied(self.table, begin)
 
 
@@ -320,7 +320,7 @@ def _copied(table: pa.Table, begin: int) -> pa.Table:
 
 
 def _answer(spec: MatchSpec, program: Program, chunk: _Chunk, found: Found, many: int) -> _Columns:
-    """Returns the columns that are shown of some matches."""
+    """Yields the columns of the answer for some matches."""
     rows = rows_of_labels(found, many)
     ends = found.label[1 : many + 1] - 1
     last = np.where(found.label[:many] <= ends, ends, -1)
@@ -337,7 +337,11 @@ def _answer(spec: MatchSpec, program: Program, chunk: _Chunk, found: Found, many
 
 
 class _Answer:
-    """The rows shown of some matches: of each its match, its label and its match's last label (-1: none)."""
+    """The rows that the answer shows of some matches.
+
+    ``rows`` are the rows of all labels. Of each shown row, there are its match, its label, and the last label of its
+    match (-1: none).
+    """
 
     def __init__(
         self,
@@ -356,7 +360,7 @@ class _Answer:
         self._number = found.number[matches]
 
     def slot(self, slot: Slot, names: tuple[str, ...]) -> pa.Array:
-        """One column of the answer."""
+        """Returns one column of the answer."""
         if slot.kind == NUMBER:
             return from_numpy(self._number, self._number == 0)
         members = np.array(slot.members, dtype=np.bool_)[self._program.variable]
@@ -371,7 +375,7 @@ class _Answer:
             return self._values(column, rows, self._neighbours(label, slot.move), names)
         if slot.kind == COUNT:
             counted = truths(column) if column is not None else np.ones(self._chunk.count, dtype=np.bool_)
-            # Of an empty match it is 0, of a row in no match NULL.
+            # The count is 0 for an empty match, and NULL for a row in no match.
             return from_numpy(_at(count_rows(*bound, rows, counted), until, 0), self._number == 0)
         if slot.kind == LIST:
             return self._list(column, rows, members, until, names)
@@ -386,10 +390,10 @@ class _Answer:
         return self._values(column, rows, _at(best, until, -1), names)
 
     def _given(self, slot: Slot) -> tuple[pa.Array | None, Ints]:
-        """Returns the values that a slot takes from, None for labels, and the place of each bound row among them."""
+        """Returns the values that a slot looks at (None: labels), and the place of each bound row among them."""
         if not slot.columns:
             return None if slot.column == LABEL else self._chunk.column(slot.column), self._rows
-        # One column behind the other: that of the row's variable counts.
+        # The columns are joined one after the other; each row looks at the one for its variable.
         columns = list(dict.fromkeys(column for column in slot.columns if column >= 0))
         behind = [self._chunk.count * columns.index(column) if column >= 0 else 0 for column in slot.columns]
         variable = self._program.variable[self._position[: len(self._rows)]]
@@ -397,7 +401,7 @@ class _Answer:
         return pa.concat_arrays(list(map(self._chunk.column, columns))), rows
 
     def _neighbours(self, label: Ints, move: int) -> Ints:
-        """Returns the labels of rows ``move`` rows behind others; -1 where the match has no such row."""
+        """Returns the labels of the rows ``move`` rows after others; -1 where the match has no such row."""
         if not move:
             return label
         low, high = self._label[self._matches], self._label[self._matches + 1]
@@ -416,7 +420,7 @@ class _Answer:
     def _decimals(
         self, slot: Slot, column: pa.Array, bound: tuple[Ints, int, Places, Bools, Ints], until: Ints
     ) -> pa.Array:
-        """A sum or an average of decimals, as Spark rounds it."""
+        """Returns sums or averages of decimals, rounded as Spark does."""
         assert slot.decimal is not None, slot
         add = self._add_distinct_decimals if slot.distinct else self._add_decimals
         totals, counts = add(column, bound, until)
@@ -436,9 +440,9 @@ class _Answer:
     def _add_decimals(
         column: pa.Array, bound: tuple[Ints, int, Places, Bools, Ints], until: Ints
     ) -> tuple[list[int], list[int]]:
-        """The sums of decimals, in units of their last digit, and how many have been added up."""
+        """Returns the sums of decimals, in units of their last digit, and how many values each adds up."""
         counts = _at(count_rows(*bound, validity(column)), until, 0)
-        # Each limb by itself: a sum of 2**31 of them, which are more than a chunk has rows, fits 64 bits.
+        # Each limb is summed by itself: 64 bits hold a sum of 2**31 limbs, and a chunk has fewer rows.
         limbs = [_at(sum_integers(*bound, limb)[0], until, 0).tolist() for limb in limbs_of(column)]
         totals = [sum(limb << 32 * place for place, limb in enumerate(each)) for each in zip(*limbs)]
         return totals, counts.tolist()
@@ -446,7 +450,7 @@ class _Answer:
     def _add_distinct_decimals(
         self, column: pa.Array, bound: tuple[Ints, int, Places, Bools, Ints], until: Ints
     ) -> tuple[list[int], list[int]]:
-        """The sums of the distinct decimals, in units of their last digit, and how many these are."""
+        """Returns the sums of the distinct decimals, in units of their last digit, and how many values each adds up."""
         label, _, position, members, rows = bound
         start, labels = list_labels(label, position, members, rows, validity(column), self._matches, until)
         values = [int(value) for value in unscaled_integers(column)]
@@ -455,7 +459,7 @@ class _Answer:
         return [sum(each) for each in sets], [len(each) for each in sets]
 
     def _values(self, column: pa.Array | None, rows: Ints, label: Ints, names: tuple[str, ...]) -> pa.Array:
-        """The values of the rows of some labels; NULL where a label is -1."""
+        """Returns the values of the rows of some labels; NULL where a label is -1."""
         absent = label < 0
         if column is None:
             variable = _at(self._program.variable[self._position[: len(self._rows)]], label, 0)
@@ -478,13 +482,13 @@ class _Answer:
 
 
 def _quotient(dividend: int, divisor: int) -> int:
-    """The whole number nearest to a quotient, where halves are rounded away from zero."""
+    """Returns the whole number nearest to a quotient; halves are rounded away from zero."""
     nearest = (2 * abs(dividend) + divisor) // (2 * divisor)
     return nearest if dividend >= 0 else -nearest
 
 
 def _at(values: NDArray[Any], label: Ints, absent: float) -> NDArray[Any]:
-    """The values at some labels, and another one where a label is -1."""
+    """Returns the values at some labels, and ``absent`` where a label is -1."""
     if not len(values):
         return np.full(len(label), absent, dtype=values.dtype)
     return np.where(label >= 0, values[label], values.dtype.type(absent))

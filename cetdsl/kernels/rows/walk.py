@@ -1,4 +1,10 @@
-"""Finds the matches of a chunk, one after the other."""
+"""Finds the matches of a chunk, one after the other.
+
+A match binds its rows to *positions*, which are places of variables in the pattern (:mod:`cetdsl.rows.automaton`). It
+is empty if it binds none. Where conditions look at the rows that are bound, :func:`_search` tries positions and takes
+them back. Else the sets of :mod:`~cetdsl.kernels.rows.reach` say from which positions a match can be completed, and it
+is read without going back.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +36,22 @@ from cetdsl.kernels.rows.program import Program, Words
 from cetdsl.kernels.rows.reach import COMPLETE, CUT, NO_MATCH, NOT_KNOWN, OPEN, Lengths, has, lengths, reach
 from cetdsl.kernels.vocabulary import Bools, Index, Ints, Places
 
-#: Why :func:`find_matches` stopped: at the end of the chunk; because there is no room for another match; because what
-#: the match is depends on rows to come; because AFTER MATCH SKIP has no row to go to, or
-#: goes to the match's first; because a condition cannot be computed; or because a single match takes too many steps.
+#: Why :func:`find_matches` stopped: at the end of the chunk; because there is no room for another match; because rows
+#: to come decide what the next match is; because AFTER MATCH SKIP has no row to go to, or goes to the first row of the
+#: match; because a condition cannot be computed; or because a single match takes too many steps.
 DONE, FULL, NEEDS_MORE, NO_ROW_TO_SKIP_TO, SKIPS_TO_START, CANNOT_SAY, TOO_MANY_STEPS = range(7)
-#: What a match is, where it is none yet; the last two if a condition cannot be computed, or too much was tried.
+#: In place of the row after a match: there is no match; rows to come decide; a condition cannot be computed; too many
+#: steps were taken.
 _NONE, _UNKNOWN, _BROKEN, _ENDLESS = -2, -3, -4, -5
-#: The places of a cursor: partition, row, number of the last match in its partition, row behind all matches so far.
+#: Entries of a cursor: partition, row, number of the last match in the partition, first row after all matches so far.
 SEGMENT, AT_ROW, MATCHES, COVERED = range(4)
 
 
 class Effort(NamedTuple):
-    """Limits the effort of finding matches whose conditions depend on the rows that are bound.
+    """Limits of the effort to find matches whose conditions depend on the rows that are bound.
 
-    When more than ``patience`` rows have been taken back, states from which no match was found are remembered as long
-    as that helps, for it takes time by itself. After ``steps`` rows that were bound for one match it is given up.
+    After ``patience`` rows have been taken back, the search remembers states from which no match was found, as long as
+    it meets them again often enough. It gives up a match for which it has bound ``steps`` rows.
     """
 
     patience: int
@@ -54,10 +61,11 @@ class Effort(NamedTuple):
 class Asked(NamedTuple):
     """The request for the matches of a chunk.
 
-    ``time`` is of the rows, and has none if nothing limits matches to ``span``. ``skip`` and ``skip_members`` are those
+    ``time`` is the time of each row; it is empty if no ``span`` limits matches. ``skip`` and ``skip_members`` are those
     of :class:`~cetdsl.ir.rows.MatchSpec`, ``unmatched`` says whether rows in no match are to be reported, and
-    ``inside`` whether the first row is not its partition's first. ``most`` is what
-    :func:`~cetdsl.kernels.rows.reach.lengths_all` has found; it has no rows unless the longest matches are asked for.
+    ``inside`` whether the first row of the chunk is not the first one of its partition. ``last_is_open`` says whether
+    the last partition may have more rows. ``most`` is what :func:`~cetdsl.kernels.rows.reach.lengths_all` has found; it
+    has no rows unless the longest matches are asked for.
     """
 
     time: Ints
@@ -74,8 +82,8 @@ class Asked(NamedTuple):
 class Found(NamedTuple):
     """Matches, and rows in no match, in order.
 
-    The rows of match ``k`` are those from ``start[k]`` to ``end[k]``, and the positions that they are bound to are
-    ``position[label[k]:label[k + 1]]``. A row in no match has the number 0, an empty match no rows.
+    Match ``k`` has the rows ``start[k]:end[k]``, which are bound to the positions ``position[label[k]:label[k + 1]]``,
+    and the ``number[k]`` in its partition. A row in no match has the number 0; an empty match has no rows.
     """
 
     start: Ints
@@ -104,16 +112,17 @@ def _walk(
     end: int,
     labels: Places,
 ) -> Index:
-    """Returns the row behind the preferred match at a row: the row itself if it is empty.
+    """Returns the row after the preferred match that begins at ``row``: the row itself if the match is empty.
 
-    It may begin as list ``ways`` of the program says. It is ``_NONE`` if there is none, and ``_UNKNOWN`` if more rows
-    must come. The sets are those of the rows from ``base``; the positions of the match are written to ``labels``.
+    It returns ``_NONE`` if there is no match, and ``_UNKNOWN`` if rows to come decide. The match may begin with the
+    positions of the program's list ``ways``. The sets are those of the rows from ``base`` on. The positions of the
+    match are written to ``labels``.
     """
     arrow_start, arrow, ends = program.arrow_start, program.arrow, program.ends
     place, here = row, ways
     while True:
         if place == high:
-            # The last row that there is has been bound.
+            # All rows have been bound.
             if end == COMPLETE:
                 return place if ends[here] else _NONE
             if end == CUT:
@@ -138,7 +147,7 @@ def _walk(
 
 @jit
 def _walk_longest(program: Program, ways: Index, most: Lengths, base: Index, row: Index, labels: Places) -> Index:
-    """Walks like :func:`_walk`, for the longest match at a row; ``most`` has the lengths from row ``base`` on."""
+    """Does what :func:`_walk` does, for the longest match at a row; ``most`` has the lengths from row ``base`` on."""
     arrow_start, arrow = program.arrow_start, program.arrow
     place, here = row, ways
     while True:
@@ -151,7 +160,7 @@ def _walk_longest(program: Program, ways: Index, most: Lengths, base: Index, row
         if best == NOT_KNOWN:
             return _UNKNOWN
         if chosen in (_NONE, ACCEPT):
-            # Behind the last row, a match may end that may end nowhere else.
+            # After the last row of a partition, a match may end at a position where it may not end elsewhere.
             return place if chosen == ACCEPT or place > row else _NONE
         labels[place - row] = chosen
         here = chosen
@@ -164,7 +173,7 @@ def _end_of_span(time: Ints, row: Index, high: Index, span: int) -> Index:
     low = row
     while low < high:
         middle = (low + high) // 2
-        # Without a sign, the length between the ends of BIGINT fits, too.
+        # As unsigned numbers, all differences of two times fit 64 bits.
         if time[middle] > time[row] and np.uint64(time[middle] - time[row]) > np.uint64(span):
             high = middle
         else:
@@ -185,7 +194,7 @@ def _limited(
     end: int,
     labels: Places,
 ) -> Index:
-    """Walks like :func:`_walk`, for a match within the span; the sets are those of matches without a limit."""
+    """Does what :func:`_walk` does, for a match within the span; the sets given are those without this limit."""
     arrow_start, arrow = program.arrow_start, program.arrow
     hopeless = True
     for number in range(arrow_start[ways], arrow_start[ways + 1]):
@@ -210,7 +219,7 @@ def _limited(
 
 @jit
 def _has_more(program: Program, position: Index) -> bool:
-    """Whether another row may be bound behind a position."""
+    """Whether another position may follow a position."""
     for number in range(program.arrow_start[position], program.arrow_start[position + 1]):
         if program.arrow[number] != ACCEPT:
             return True
@@ -232,16 +241,17 @@ def _search(
     labels: Places,
     taken: Ints,
 ) -> Index:
-    """Walks like :func:`_walk`, with conditions on the rows that are bound: tries ways and takes them back.
+    """Does what :func:`_walk` does, where conditions look at the rows that are bound: tries positions, takes them back.
 
-    ``possible`` are the positions from which a match could be completed if all these conditions held, ``most`` how long
-    such a match could be (without rows: the preferred match is asked for, and not the longest), and ``taken`` has room
-    for where the ways behind each row of the match are continued. If a condition cannot be computed, ``_BROKEN`` is
-    returned, with its position, or ``ACCEPT`` if it is that of whole matches, as the only label; ``_ENDLESS`` if too
-    many rows were bound.
+    ``possible`` are the positions from which a match could be completed if all these conditions held, and ``most`` says
+    how long such a match could be; it has no rows if the preferred match is asked for, and not the longest. ``taken``
+    is work space: for each row of the match, the arrow to try next if the row is taken back. The search returns
+    ``_BROKEN`` if a condition cannot be computed; the first label is then the position of this condition, or ``ACCEPT``
+    if it is that of whole matches. It returns ``_ENDLESS`` if it has bound too many rows.
 
-    Where nothing goes on from a state, nothing will from another one in which conditions see the same. If the longest
-    match is asked for, what goes on from it is no longer than what was found from the first one.
+    A state from which no match was found is remembered. The search skips another state in which conditions see the
+    same, because no match can be found from that either. If the longest match is asked for, a match from there is no
+    longer than what the search has found from the first one.
     """
     arrow_start, arrow, variable = program.arrow_start, program.arrow, program.variable
     whole = len(program.place_start) - 1
@@ -286,7 +296,7 @@ def _search(
                 continue
             there = _NONE
         if there == _NONE:
-            # Nothing goes on from here.
+            # No position is left to try here.
             if place == row:
                 labels[: len(best_labels)] = best_labels
                 return _NONE if best == NO_MATCH else row + best
@@ -319,7 +329,7 @@ def _search(
 
 @inlined
 def _next_row(program: Program, asked: Asked, row: Index, end: Index, labels: Places) -> Index:
-    """Returns where the search goes on behind a match that is not empty; ``_NONE`` if there is no row to go to."""
+    """Returns the row where the search goes on after a match that is not empty; ``_NONE`` if there is no such row."""
     if asked.skip == PAST_LAST:
         return end
     if asked.skip == NEXT_ROW:
@@ -346,7 +356,7 @@ def find_matches(
     conditions: Conditions,
     memory: Memory,
 ) -> tuple[int, int]:
-    """Goes on from where the cursor stands.
+    """Finds matches from the row at which the cursor stands.
 
     Parameters
     ----------
@@ -359,22 +369,22 @@ def find_matches(
     sure, possible : Words
         What :func:`~cetdsl.kernels.rows.reach.reach_all` has found.
     cursor : Ints
-        By ``SEGMENT``, ``AT_ROW``, ``MATCHES`` and ``COVERED``; moved on.
+        Where the search is, see ``SEGMENT``, ``AT_ROW``, ``MATCHES`` and ``COVERED``; it is moved on.
     found : Found
-        Room for as many matches as there are rows, and for the positions of as many rows as a partition has at least.
+        Receives the matches. It needs room for the positions of as many rows as the longest partition has.
     conditions, memory : Conditions, Memory
-        What conditions ask that depend on the match, if any does.
+        The conditions that depend on the match, if there are any, and their memory.
 
     Returns
     -------
     status : int
         ``DONE``, ``FULL``, ``NEEDS_MORE``, ``NO_ROW_TO_SKIP_TO``, ``SKIPS_TO_START``, ``TOO_MANY_STEPS`` or
-        ``CANNOT_SAY``; in the last case the position whose condition cannot be computed is the first one found:
-        ``ACCEPT`` if it is that of whole matches.
+        ``CANNOT_SAY``. With ``CANNOT_SAY``, ``found.position[0]`` is the position whose condition cannot be computed,
+        or ``ACCEPT`` if it is that of whole matches.
     count : int
         How many matches and unmatched rows were written.
     """
-    # Half of the time would go into counting references.
+    # Without this, counting references would take half of the time.
     program, asked, found = borrowed(program), borrowed(asked), borrowed(found)
     conditions, memory = borrowed(conditions), borrowed(memory)
     tests, sure, possible, cursor = borrowed(tests), borrowed(sure), borrowed(possible), borrowed(cursor)
@@ -402,7 +412,7 @@ def find_matches(
                 limit = _end_of_span(asked.time, row, high, asked.span) if limited else high
                 until = end if limit == high else CUT
                 if limited or len(asked.most) or conditions.counts_matches:
-                    # What goes on from a state depends on where the match begins, or which one it is.
+                    # Matches from a state depend on where the match begins, or on its number: a new era forgets states.
                     memory.counters[ERA] += 1
                 memory.counters[BEGIN], memory.counters[NUMBER_OF_MATCH] = row, cursor[MATCHES] + 1
                 behind = _search(
