@@ -1,4 +1,7 @@
-"""Recognizes predicates that only say how often a variable is bound, or how long a trend is: automata count along."""
+"""Recognizes predicates that only limit how often a variable is bound, or how long a trend is.
+
+The states of the automaton can count such bindings, so these predicates need no finished trend.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class CountPredicate:
     variable : str or None
         The variable whose bindings are counted; None: all bindings of a trend.
     bound : float or Decimal
-        The largest number that the count is compared with: all larger counts are alike.
+        The largest constant that the count is compared with: the predicate has one truth value for all larger counts.
     holds : callable
         Whether the predicate is true of a count.
     """
