@@ -1,4 +1,4 @@
-"""BuildStretches: computes a small matrix of the numbers of trends per pane, of the events that a task reads of a key."""
+"""BuildStretches: computes a small matrix of the numbers of trends per pane, of what each task reads of a key."""
 
 from __future__ import annotations
 
