@@ -33,7 +33,7 @@ MOST_FOR_AUTO = 8
 
 
 class Candidate(NamedTuple):
-    """One choice of a generator: its cost, without what all candidates have in common, and the shapes it consists of."""
+    """One choice of a generator: its cost, without what all candidates have in common, and the shapes that cost it."""
 
     cost: float
     shapes: tuple[Shape, ...]

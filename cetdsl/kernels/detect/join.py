@@ -81,7 +81,8 @@ class Scope(NamedTuple):
     """The scope of a search: event by event from ``begin`` on (:func:`~cetdsl.kernels.detect.trees.scope_of`)."""
 
     begin: int
-    #: By event: the event before which a partial match must end that begins with it.
+    #: By event: the event before which a partial match that begins with it must end (``reach``), and the event from
+    #: which on a partial match that ends with it may begin (``back``).
     reach: Ints
     back: Ints
     #: Whether a trend may begin with the event, and whether one may end with it.

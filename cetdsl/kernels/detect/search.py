@@ -171,7 +171,7 @@ def _write_trend(
 def _followers(
     steps: Steps, tables: Tables, extents: Extents, frames: Frames, k: Index, d: Index, one: Index, begun: bool
 ) -> tuple[Index, Index, Index]:
-    """Returns the range of items that may follow an event in the set of a frame, and the event before which they lie."""
+    """Returns the range of items that may follow an event in a frame's set, and the event before which they lie."""
     step, follow = steps.step, steps.step[k, FOLLOW]
     first, stop, until = frames.next[d], frames.wide[d], frames.until[d]
     if begun and step[k, WIDE_SETS]:

@@ -2,8 +2,8 @@
 
 A *test* compares a candidate with an event that is bound already, or with the one before it in the same slot. The tests
 of a step form four groups: those of *each* candidate, of the *first* event of a set, of an event that follows another
-one in its set (*inner*), and of the last event of a set, when the set *closes*. If a slot binds one event, all its tests
-are of the first group.
+one in its set (*inner*), and of the last event of a set, when the set *closes*. If a slot binds one event, all tests
+except the inner ones are in the group of each candidate.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Steps(NamedTuple):
 
 
 class Buckets(NamedTuple):
-    """The equalities by which the candidates of a step are hashed, and the event of the bound slot they compare with."""
+    """The equalities by which the candidates of a step are hashed, and the event of the bound slot that they name."""
 
     slot: int
     last: bool
@@ -300,8 +300,8 @@ def lay_out_steps(
             own[field] = len(tests)
             tests += some
         own[TESTS_END] = len(tests)
-        # Tests that buckets answer come first, then one for a tree, then the others. If the step has buckets, they apply
-        # to each event of the set, so that followers have no buckets of their own.
+        # Tests that buckets answer come first, then one for a tree, then the others. If the step has buckets, they
+        # apply to each event of the set, so that followers have no buckets of their own.
         in_buckets = hashed is None
         neighbours = sorted(asked.inner(slot), key=lambda one: _indexed(one, in_buckets=in_buckets))
         own[INNER], own[INNER_END] = len(inner), len(inner) + len(neighbours)

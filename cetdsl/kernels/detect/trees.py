@@ -56,8 +56,8 @@ class _Full(Exception):
 class TreeSearch:
     """Finds the trends of one branch in the scopes of a chunk, along a tree.
 
-    ``conditions`` and ``gaps`` are those of :func:`~cetdsl.kernels.detect.search.search`. ``partial`` counts the partial
-    matches of each node (for the root, the trends) by the group of the scope in which their last event lies.
+    ``conditions`` and ``gaps`` are those of :func:`~cetdsl.kernels.detect.search.search`. ``partial`` counts the
+    partial matches of each node (for the root, the trends) by the group of the scope in which their last event lies.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class TreeSearch:
         start, stop = starts[right], starts[right + 1]
         item = np.arange(start, stop, dtype=np.int32)
         if self._program.steps.step[-1, LASTLY]:
-            # Rows were found in the order of their left parts. Only within one sequence do these contain the first event.
+            # Rows were found in the order of their left parts. Only in a single sequence do these begin the rows.
             item = item[np.argsort(self._rows.first[start:stop], kind="stable")]
         bucket = np.array([0, stop - start], dtype=np.int32)
         probe, slot = np.zeros(0, dtype=np.int64), EDGE

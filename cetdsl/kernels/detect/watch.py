@@ -25,7 +25,7 @@ _add_to_buckets = jit(arithmetic.add_to_buckets)
 _sum_buckets = jit(arithmetic.sum_buckets)
 _rates_and_shares = jit(arithmetic.rates_and_shares)
 
-#: Two sides that differ by a smaller share than the first may differ only by rounding; smaller than the second, they do.
+#: Sides that differ by a smaller share than the first may differ by rounding alone; smaller than the second, they do.
 _NEARLY, _ROUNDING = 1e-6, 1e-12
 #: Constants of the formulas.
 _ALWAYS, _DEVIATIONS = arithmetic.ALWAYS, arithmetic.DEVIATIONS
