@@ -36,7 +36,7 @@ class Needs(NamedTuple):
     #: Each vertex with each query by whose needs its anchors are judged, ordered by vertex; shape (entries, _FIELDS).
     entry: Ints
     slots: Ints
-    #: For each vertex, where the classes of its slots begin in ``classes``, and its orders in ``before``.
+    #: For each vertex, where the classes of its slots begin in ``classes``, and where its orders begin in ``before``.
     slot_start: Ints
     classes: Ints
     before_start: Ints

@@ -139,9 +139,9 @@ def normalise_pairwise(resolved: ResolvedQuery) -> ResolvedQuery:
 def abs_to_two_comparisons(resolved: ResolvedQuery) -> ResolvedQuery:
     """ABS(NEXT(b).x - b.x) < 5  ->  NEXT(b).x < b.x + 5 AND NEXT(b).x > b.x - 5
 
-    The rule applies only if all terms are integers or decimals, whose sums are exact as decimals; the added constant is
-    a decimal for that reason. Doubles round, so ``ABS(l - r) < c`` is not ``l < r + c`` for them. Differences that
-    cannot overflow, such as those of times, become ``l - r < c AND l - r > -c``, which another rule separates later.
+    This form is only for integers and decimals, whose sums are exact as decimals; the added constant is a decimal for
+    that reason. Doubles round, so ``ABS(l - r) < c`` is not ``l < r + c`` for them. Differences that cannot overflow,
+    such as those of times, become ``l - r < c AND l - r > -c`` instead, which another rule separates later.
     """
     where: list[Expr] = []
     for predicate in resolved.query.where:
