@@ -117,7 +117,7 @@ class DecisionFunction:
         Parameters
         ----------
         expectation : Expectation
-            Of the statistics as they are now.
+            The expectation under the current statistics.
         plan : OrderPlan or TreePlan
             The plan in force.
         """
@@ -138,7 +138,7 @@ class DecisionFunction:
         plan : OrderPlan or TreePlan
             The plan in force.
         watch : Watch
-            Of the branch.
+            The watch of the branch.
         """
         return watch.always()
 

@@ -60,7 +60,7 @@ class Distances:
         old : OrderPlan or TreePlan
             The plan that was in force.
         expectation : Expectation
-            Of the statistics as they are now.
+            The expectation under the current statistics.
         """
         return gain > 0
 

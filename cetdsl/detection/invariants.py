@@ -119,7 +119,7 @@ class Condition:
         distance : float
             The share by which the left side must cost more than the right one, 0 or more.
         expectation : Expectation
-            Of the statistics as they are now.
+            The expectation under the current statistics.
         known : dict
             A cache of costs of shapes under these statistics.
 
@@ -176,7 +176,7 @@ def tightest(
     deciding : iterable of sequence of Condition
         The deciding conditions of each block, in the order of the blocks, in which they are looked at.
     expectation : Expectation
-        Of the statistics that the plan was made for.
+        The expectation under the statistics that the plan was made for.
     most : int or None
         How many of each block, K. None for all.
 

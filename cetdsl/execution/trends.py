@@ -97,7 +97,7 @@ def trend_field(
 ) -> StructField:
     """Returns ``trend: array<struct<variable, event>>`` that shows the user's ``columns`` of events as ``fields``.
 
-    ``identified`` events have a last field that tells them from all others.
+    If ``identified``, events have a further field, the last, that identifies them.
     """
     kinds = [frame.type_of(name) for name in columns]
     event = [StructField(field, kind) for field, kind in zip(fields, kinds, strict=True)]

@@ -47,7 +47,8 @@ class Detection:
 
     ``plan`` is one of :data:`PLANS`, or names all variables: in a row for an order, in nested pairs for a tree.
 
-    Plans change by ``adaptation``, after slices of so many events of a key. ``algorithm`` is one of :data:`ALGORITHMS`.
+    ``adaptation`` says when plans change; ``slice_events`` is the number of events of a key after which it is asked.
+    ``algorithm`` is one of :data:`ALGORITHMS`.
     """
 
     plan: str | tuple[Any, ...] = "auto"

@@ -23,7 +23,7 @@ MANY_PANES_OVERLAP = 32
 COMPARED = "adjacent, pairwise or aggregate predicates compare events with each other"
 NEGATED = "NOT needs the latest match of the negated pattern"
 SPANNED = "a span without SLIDE needs one pass per first event"
-#: Why panes of a stream cannot be told apart by Spark's windows.
+#: Why Spark's windows cannot separate the panes of a stream.
 UNEVEN = "SLIDE does not divide WITHIN, so that panes are of two lengths, and a stream closes those of one"
 #: Why a stream that keeps each event once does without panes.
 KEPT_ONCE = "each event is kept once in any case, and matrices would be kept once for each window"

@@ -177,7 +177,7 @@ def look_from(
     shares, counts = np.empty(len(now) - variables), np.empty(len(watched.sets.fixed))
     tried = 0
     for s in range(begin, stop):
-        # There is room for all buckets that a window of so many slices can have.
+        # There is room for all buckets that such a window can have.
         _add_to_buckets(rows[s], window, _ALLOWED, seen.first, seen.last, seen.sums, seen.total, seen.at)
         _sum_buckets(window, seen.first, seen.sums, seen.total, seen.at, sums)
         _rates_and_shares(sums, variables, now)

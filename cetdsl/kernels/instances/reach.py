@@ -66,9 +66,9 @@ def lay_out_needs(
     Parameters
     ----------
     demands : sequence of Demands
-        Of each vertex.
+        The demands of each vertex.
     classes : sequence of sequence of int
-        Of each vertex the classes of its slots.
+        The classes of the slots of each vertex.
     below : sequence of sequence of (int, tuple of int)
         For each vertex, the vertices of queries that are built from it, with the query's slots for its own slots; for
         the vertex of a query, itself with all its slots.
