@@ -122,8 +122,8 @@ def condition_errors(event: Event) -> Errors:
 def predicate_errors(predicate: Expr, pattern: Pattern) -> Errors:
     """Yields the errors of one conjunct of WHERE whose variables are all known.
 
-    Under AND at the top a predicate speaks of the trend of one side: of those sides that have all its variables. If the
-    sides share no variable, it may relate the events that they bind.
+    Under AND at the top, a predicate applies to the trends of those sides that bind all of its variables. If the sides
+    have no variable in common, it may also relate events of different sides.
     """
     names = set(variables(predicate))
     own = [side for side in sides(pattern) if names <= {event.variable for event in events(side)}]
@@ -399,7 +399,7 @@ def _span_errors(word: str, span: Span, time: Field | None, unit: str | None) ->
         )
 
 
-#: A stream answers each window by itself when it closes, and keeps an event for each of them, or reads it for each.
+#: The most windows per event of a stream, which answers each window by itself, and keeps or reads an event for each.
 MAX_STREAM_OVERLAP = 64
 
 
@@ -430,7 +430,7 @@ def _watermark_errors(time: Field, watermarks: Mapping[str, int], schema: Schema
         if category(time.type) == "number":
             made = f"F.timestamp_seconds({quoted!r})"
         elif time.type == "timestamp_ntz":
-            # A zone may set its clock forward and back, and windows are aligned to that of UTC.
+            # Clocks of a zone may be set forward and back, while windows are aligned to UTC.
             made = f"F.concat(F.col({quoted!r}).cast('string'), F.lit('Z')).cast('timestamp')"
         yield WatermarkError(
             f"the time column {name!r} is of type {time.type}, and a stream's watermark is on a timestamp",
@@ -458,7 +458,7 @@ def _watermark_errors(time: Field, watermarks: Mapping[str, int], schema: Schema
 
 
 def collated(what: str, type_: str, name: str = "") -> UnsupportedQuery:
-    """The error for a value, of a column if that has a ``name``, whose texts kernels would compare by bytes."""
+    """The error for a value with a collation, as kernels compare texts by bytes; ``name`` is that of its column."""
     if category(type_) == "string":
         column = repr(name or "text")
         text, remark = f"F.lower({column})", ", without F.lower where case counts"

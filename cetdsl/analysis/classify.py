@@ -82,8 +82,8 @@ def shape(expr: Expr) -> PredicateClass:
 def classify(predicate: Expr, pattern: Pattern) -> PredicateClass:
     """The class of a predicate within a pattern.
 
-    A predicate that mentions a variable bound only under a NOT belongs to that NOT. Its own shape is
-    ``classify(predicate, negation.part)``, for which it is an ordinary predicate.
+    A predicate that mentions a variable bound only under a NOT belongs to that NOT. Within the NOT, its class is
+    ``classify(predicate, negation.part)``.
 
     Examples
     --------
@@ -126,8 +126,8 @@ def adjacent_pair(predicate: Expr) -> tuple[str, str] | None:
 class Separable:
     """A comparison whose two sides refer to one event each: ``left op right``.
 
-    For an adjacent predicate ``left`` speaks of the later event; for a pairwise one of ``variables[0]``. ``op`` is one
-    of the six comparisons, and ``variables`` names the variable of each side.
+    For an adjacent predicate, ``left`` refers to the later event; for a pairwise one, to ``variables[0]``. ``op`` is
+    one of the six comparisons, and ``variables`` names the variable of each side.
     """
 
     left: Expr

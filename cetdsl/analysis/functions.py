@@ -1,10 +1,10 @@
 """Lists the functions of Spark that a query may call: those that compute a value from one row.
 
-A query text may come from somebody who is not trusted, and a predicate is asked of rows in an order and number of times
-that nobody knows. So a function has to have these properties: it gives the same value whenever it is asked of the same
-row; it is of one row, no aggregate, window function or generator; it calls no method by its name, has no side effect,
-and looks at no file, session or clock. Functions that were looked at and have them are listed here by the groups in
-which Spark reports them. Every other function is refused, one of a later version of Spark too.
+A query text may come from an untrusted user, and predicates are evaluated for rows in an unknown order and any number
+of times. So a function must have these properties: it is deterministic; it depends on one row, and is no aggregate,
+window function or generator; it calls no method by its name, has no side effect, and reads no file, session or clock.
+This module lists the functions that were checked and have these properties, by the groups in which Spark reports them.
+All other functions are refused, including those of later versions of Spark.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ CASTS = (
 )
 #: Functions of one row, by group.
 ROW_FUNCTIONS = {group: frozenset(names.split()) for group, names in _LISTED.items()}
-#: What is wrong with functions that stand in the same groups of Spark.
+#: What is wrong with functions in the same groups of Spark that are refused.
 REFUSED = {
     "gives no fixed value for a row": """
         aes_encrypt curdate current_date current_time current_timestamp localtime localtimestamp
@@ -149,7 +149,7 @@ CONDITIONAL_HINT = (
     "there is no conditional: join predicates with AND and OR, or compute a column of the DataFrame before asking"
 )
 CAST_HINT = "a cast is a function by the name of its type: int(b.x), date(b.ts)"
-#: How a query says what SQL writes as a function, and Spark has none of that name for columns.
+#: What a query writes in place of functions that exist in SQL, but not among Spark's functions of columns.
 INSTEAD = {
     **dict.fromkeys(("if", "iff", "case", "when"), CONDITIONAL_HINT),
     **dict.fromkeys(("cast", "convert", "try_cast"), CAST_HINT),
@@ -162,7 +162,7 @@ _NEIGHBOUR_HINTS = {
 }
 _ALLOWED = frozenset().union(*ROW_FUNCTIONS.values())
 _REASONS = {name: reason for reason, names in REFUSED.items() for name in names.split()}
-#: They read the clock unless they are given something to read.
+#: Functions that read the clock if they are called without an argument.
 _CLOCKS = ("unix_timestamp",)
 
 
@@ -190,7 +190,7 @@ def refusal(call: Call) -> str | None:
     name = call.name.lower()
     if name in _CLOCKS and not call.arguments:
         return "gives no fixed value for a row"
-    # IN is a function among the terms, and none of Spark's.
+    # IN is represented as a function call, but it is no function of Spark.
     if name in _ALLOWED or name == "in":
         return None
     return _REASONS.get(name, "is not known to be a function of one row")

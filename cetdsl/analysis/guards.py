@@ -1,7 +1,7 @@
-"""Guards terms that may be an error, so that they are evaluated for events of their variable alone.
+"""Guards terms that may fail, so that they are only evaluated for events that their variable can bind.
 
-A stream has events of many types. A division, or a text read as a number, is an error for some values, and those of an
-event that a variable cannot be bound to are none of its business.
+A stream has events of many types. A division, or the conversion of a text to a number, fails for some values. It must
+not fail for an event that the variable cannot bind.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from cetdsl.pattern.expressions import (
     variables,
 )
 
-#: The conditions of variables by name; those of every event are None, or none.
+#: The conditions of variables by name; None for a variable without a condition.
 Conditions = Mapping[str, Expr | None]
-#: Functions that have a value, or NULL, for all values of their arguments.
+#: Functions that never fail: they have a value, or NULL, for all values of their arguments.
 _TOTAL = (
     *("in", "isnull", "isnotnull", "equal_null", "string", "hash", "xxhash64", "length", "char_length", "concat_ws"),
     *("lower", "upper", "initcap", "trim", "ltrim", "rtrim", "concat", "substring", "reverse"),
     *("startswith", "endswith", "contains", "like", "ilike"),
 )
-#: They have, unless they read a text as a time or a number.
+#: Functions that never fail, unless they convert a text to a time or a number.
 _TOTAL_UNLESS_READ = (
     *("year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "weekofyear", "quarter", "hour", "minute"),
     *("second", "date_trunc", "to_date", "datediff", "unix_date", "unix_micros", "unix_millis", "unix_seconds"),
     *("unix_timestamp", "isnan", "sqrt", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "cbrt"),
 )
-#: They have of one floating number.
+#: Functions that never fail for a floating-point number.
 _TOTAL_OF_A_REAL = ("abs", "round", "floor", "ceil", "sign")
-#: They have where all arguments are of one type, or numbers, so that no text is read.
+#: Functions that never fail if all arguments have one type, or are numbers, so that no text is converted.
 _TOTAL_OF_ONE_TYPE = ("coalesce", "nullif", "ifnull", "nvl", "greatest", "least")
-#: Types that hold every whole number of the narrower ones.
+#: Types to which all narrower whole numbers can be converted.
 _WIDE = ("bigint", "double", "float")
 
 
 def own_term(term: Expr, schema: Schema, conditions: Conditions) -> Expr:
     """Returns a term over the events of one variable as a term over an event's own row.
 
-    One that may fail is guarded by the variable's condition. Of a variable that is not among them, as it belongs to
-    another side of an AND, no event is asked.
+    A term that may fail is guarded by the variable's condition. If ``conditions`` lacks the variable, because it
+    belongs to another side of an AND, the guard is FALSE, so that the term is evaluated for no event.
     """
     stripped = strip(term)
     condition = next((conditions.get(variable, Literal(False)) for variable in variables(term)), None)
@@ -59,10 +59,10 @@ def own_term(term: Expr, schema: Schema, conditions: Conditions) -> Expr:
 
 
 def may_fail(term: Expr, schema: Schema) -> bool:
-    """Whether a term or predicate may be an error for some values.
+    """Whether a term or predicate may fail for some values.
 
-    It divides, computes with numbers of few digits, calls a function that may be an error, or is a column of Spark's.
-    To add a constant is none: times, say, are far from the ends of their types.
+    It may if it divides, computes with numbers of few digits, calls a function that may fail, or is a Spark column.
+    Adding a constant counts as safe, because times, for example, are far from the ends of their types.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def may_fail(term: Expr, schema: Schema) -> bool:
 
 
 def _fails(node: Expr, schema: Schema) -> bool:
-    """Whether what a node does with the values of its children is an error for some of them."""
+    """Whether the operation of a node fails for some values of its children."""
     if isinstance(node, Call):
         return not _is_total(node, [type_of(argument, schema) for argument in node.arguments])
     if isinstance(node, Unary):
@@ -92,7 +92,7 @@ def _fails(node: Expr, schema: Schema) -> bool:
 
 
 def _is_total(call: Call, types: list[str | None]) -> bool:
-    """Whether a function has a value, or NULL, for all values of its arguments, which have these types."""
+    """Whether a function never fails, given the types of its arguments."""
     name = call.name
     if name == "date_trunc":
         types = types[1:]  # the first one names a unit
@@ -109,5 +109,5 @@ def _is_total(call: Call, types: list[str | None]) -> bool:
 
 
 def _is_real(term: Expr, schema: Schema) -> bool:
-    """Whether a term is a floating number, which may be infinite, or a time, whose range is the calendar's."""
+    """Whether a term is a floating-point number, which may be infinite, or a time, which the calendar limits."""
     return type_of(term, schema) in ("float", "double", "date", "timestamp", "timestamp_ntz")

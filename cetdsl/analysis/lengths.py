@@ -31,12 +31,12 @@ _LONG = 2**31
 
 
 def has_lengths(query: Query) -> bool:
-    """Whether the query limits the time between neighbours, or that of a part of its pattern."""
+    """Whether the query limits the time between neighbours, or the duration of a part of its pattern."""
     return query.max_gap is not None or any(isinstance(node, Within) for node in query.pattern.walk())
 
 
 def lengths_of(query: Query) -> Iterator[tuple[str, Span]]:
-    """The lengths by which it does, each with the word before it."""
+    """The lengths of these limits, each with the keyword before it."""
     for node in query.pattern.walk():
         if isinstance(node, Within):
             yield "WITHIN", node.length
@@ -57,7 +57,7 @@ def unlimited(pattern: Pattern) -> Pattern:
 
 
 def as_predicates(query: Query, time: Field) -> tuple[Query, list[CetdslError]]:
-    """Returns the query with predicates on times in place of its lengths, and errors for lengths that none expresses.
+    """Returns the query with predicates on times in place of its lengths, and errors for lengths without such a form.
 
     Examples
     --------
@@ -102,13 +102,13 @@ def at_most_apart(earlier: Attribute, later: Attribute, length: Span, time: Fiel
     elif time.type in ("timestamp", "date"):
         first, second = (_micros(each, time) for each in (earlier, later))
     elif time.type != "bigint" and length.amount < _LONG:
-        # A sum of two INT could be beyond INT; of a whole number CEIL makes a BIGINT, and nothing else.
+        # A sum of two INT could overflow. CEIL converts a whole number to BIGINT, and does nothing else.
         first = Call("ceil", (earlier,))
     return Binary("<=", second, Binary("+", first, bound))
 
 
 def _micros(moment: Attribute, time: Field) -> Expr:
-    # Windows see a date as its first moment in the zone of the session, too.
+    # Like windows, this takes a date as its first moment in the zone of the session.
     return Call("unix_micros", (Call("to_timestamp", (moment,)) if time.type == "date" else moment,))
 
 
@@ -129,7 +129,7 @@ def _limited_parts(
 
 
 class _Limited:
-    """A part of a pattern with a length, and the predicates that say it."""
+    """A part of a pattern with a length, and the predicates that express this length."""
 
     def __init__(self, node: Within, whole: Pattern, time: Field, *, repeated: bool, negated: bool) -> None:
         self.node = node
@@ -140,7 +140,7 @@ class _Limited:
         self.negated = negated
 
     def predicates(self) -> list[Expr]:
-        """All of them; UnsupportedQuery is raised if there are none that say the same."""
+        """Returns all of the predicates; UnsupportedQuery is raised if predicates cannot express the length."""
         if isinstance(self.part, Event):
             return []
         self._require_own_variables()
@@ -199,7 +199,7 @@ class _Limited:
         return [self._apart(self._time(names[0]), _next(names[1], self.time))] if len(names) == 2 else []
 
     def _within_variable(self, name: str) -> Expr:
-        """All events of a variable lie so close together."""
+        """Returns the predicate that all events of a variable lie within the length."""
         if self.negated:
             raise self._refused(
                 f"under NOT nothing says which event of {name!r} is the first",
@@ -225,7 +225,7 @@ class _Limited:
                 yield from (self._apart(self._time(begin), self._time(name)) for name in negated_variables(part))
 
     def _anchor(self, part: Pattern, variables: tuple[str, ...], what: str) -> str:
-        """The single event at the other end of the part, from which a NOT is limited."""
+        """Returns the variable of the single event at the other end of the part, from which the length limits a NOT."""
         if len(variables) == 1 and binds_exactly_one(self.whole, variables[0]):
             return variables[0]
         raise self._refused(

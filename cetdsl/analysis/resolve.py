@@ -49,7 +49,7 @@ from cetdsl.pattern.nodes import transform as transform_pattern
 from cetdsl.pattern.query import Computed, Query, Returned
 from cetdsl.pattern.text import quote, quote_name
 
-#: Which names are functions; a collection lets the hint name the nearest one.
+#: A test for the names of functions, or their collection, from which a hint can name the nearest one.
 KnownFunctions = Callable[[str], bool] | Collection[str]
 
 
@@ -66,12 +66,12 @@ def _check_on_null_time(_: object, __: object, what: str) -> None:
 class Binding:
     """Describes how events are read from the columns of a DataFrame.
 
-    ``time`` None takes the only timestamp column. ``tie_break`` names columns that order events of the same time;
-    a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
-    event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``. ``sort`` says who sorts the events of a task.
-    ``watermarks`` are those of a stream: their delays in microseconds, by column. They are None for what is no stream.
-    ``computed`` are the columns that queries compute: no answer shows them among those of an event. ``state`` says how
-    a stream is to keep its events.
+    ``time`` is the time column; None stands for the only timestamp column. ``tie_break`` names columns that order
+    events of the same time; a single name is possible, too, and None for no column. ``type`` is the column with the
+    type of an event; None if every event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``. ``sort`` is
+    the requested way to sort the events of a task. ``watermarks`` are the delays of a stream's watermarks in
+    microseconds, by column; None for a batch. ``computed`` are the columns that queries compute; answers do not show
+    them among the columns of an event. ``state`` is the requested way in which a stream keeps its events.
     """
 
     time: str | None = None
@@ -102,7 +102,7 @@ class ResolvedQuery:
     asked_partition_by : tuple of str
         The partition columns that the user named, for the answer; ``query.partition_by`` may grow by rewriting.
     watermark : int or None
-        The delay of a stream's watermark in microseconds; None where the events are those of no stream.
+        The delay of a stream's watermark in microseconds; None for a batch.
     event_columns : tuple of str
         The columns of an event: all but those that queries compute to group by them.
     emit : {"final", "update", "eager"}
@@ -110,9 +110,9 @@ class ResolvedQuery:
     state : AskedState
         How a stream is to keep its events.
     by_bucket : bool
-        Whether the trends of a span are told apart by the time bucket in which they start.
+        Whether a span has a separate answer for the trends that start in each time bucket.
     computed : tuple of Computed
-        The columns that queries have computed of those of an event.
+        The columns that queries have computed from those of an event.
     """
 
     query: Query
@@ -139,7 +139,7 @@ class ResolvedQuery:
 
     def with_query(self, **changes: Any) -> ResolvedQuery:
         """Returns a copy with these fields of the query changed; this very object when they equal the old ones."""
-        # To make a query checks all of its events, and most rules change nothing.
+        # Making a new query checks all of its events, and most rewrite rules change nothing.
         if all(getattr(self.query, name) == value for name, value in changes.items()):
             return self
         query = attrs.evolve(self.query, **changes)
@@ -151,8 +151,8 @@ def analyse(
 ) -> ResolvedQuery:
     """Resolve a query against the columns of a DataFrame.
 
-    Unless ``known_functions`` says which function names exist, all do. What is raised is the error of the query, or
-    AnalysisErrors with all of them if there are several.
+    ``known_functions`` says which function names exist; by default all do. If the query has an error, it is raised; if
+    it has several, AnalysisErrors with all of them is raised.
 
     Examples
     --------
@@ -174,9 +174,9 @@ def analyse(
 def resolve_computed(
     query: Query, schema: Schema, *, known_functions: KnownFunctions | None = None
 ) -> tuple[Computed, ...]:
-    """The columns that a query computes, with exact names.
+    """Returns the columns that a query computes, with exact names.
 
-    What is wrong with them is raised as by :func:`analyse`, to which they are then columns like all others.
+    Errors in them are raised as by :func:`analyse`, which then treats these columns like all others.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def resolve_computed(
 
 
 class _Analysis:
-    """One analysis; its methods note errors and go on with the names and types that are still known."""
+    """One analysis; its methods record errors and continue with the names and types that are still known."""
 
     def __init__(self, query: Query, schema: Schema, binding: Binding, functions: KnownFunctions | None) -> None:
         self.asked = query
@@ -269,7 +269,7 @@ class _Analysis:
     # Errors
 
     def note(self, errors: Iterable[CetdslError], within: str = "") -> bool:
-        """Keep the errors that are not known yet, with the part of the query they came from; whether there were any."""
+        """Records errors that are not known yet, with the part of the query they came from; returns whether any are."""
         found = list(errors)
         for error in found:
             noted = (type(error), str(error))
@@ -413,7 +413,7 @@ class _Analysis:
                 check = TypeCheck(self.schema)
                 check.infer(aggregate)
                 self.note(check.errors)
-            # The name is fixed now: it must not change with the case in which the column was written.
+            # The name is fixed as written, so that resolving the column does not change its case.
             found.append(Returned(aggregate, item.output_name))
         if good:
             self.note(checks.returned_errors(self.asked))
@@ -475,5 +475,5 @@ def _count_to_length(node: Expr) -> Expr:
 
 
 def flatten_and(pattern: Pattern) -> Pattern:
-    """AND of three parts may be written as AND within AND."""
+    """Returns the pattern with nested ANDs as one: AND of three parts may be written as AND within AND."""
     return transform_pattern(pattern, lambda node: dissolved(node, And))

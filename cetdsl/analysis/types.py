@@ -32,9 +32,9 @@ from cetdsl.pattern.text import quote
 
 LENGTHS_HINT = "a length of time is INTERVAL '5' MINUTE, in Python timedelta(minutes=5)"
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
-#: Digits that hold every value of an integer type.
+#: The number of digits that every value of an integer type fits.
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-#: Types without an order, wherever they stand in another; fields of a struct may be called like them.
+#: Types without an order, also nested in others; the names of struct fields, which may be such words, do not match.
 _UNORDERED = re.compile(r"(?:^|[<:,])(?:map<|geometry\(|geography\(|(?:variant|interval)(?=$|[>,]))")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 #: The texts that Spark reads as dates and timestamps: a date or the beginning of one, a time of the day, or both.
@@ -63,9 +63,9 @@ _FIXED = {
     "date_trunc": "timestamp",
     "to_timestamp": "timestamp",
 }
-#: Of texts they give a text, and of bytes or lists the like.
+#: Functions whose result is a text for texts, and bytes or a list for bytes or lists.
 _PARTS = ("concat", "substring")
-#: They give times, with a zone or without, as a setting has it.
+#: Functions whose result is a time with or without a zone, depending on a setting.
 _BY_SETTING = ("to_timestamp", "timestamp")
 _SAME_AS_ARGUMENTS = ("coalesce", "greatest", "least", "nullif", "ifnull", "nvl")
 
@@ -145,7 +145,7 @@ def type_of(expr: Expr, schema: Schema) -> str | None:
 
 
 def are_of_one_type(left: Expr, right: Expr, schema: Schema) -> bool:
-    """Whether two terms, each of the events of a variable, are of one type, whatever the session's settings are.
+    """Whether two terms, each over events of one variable, have the same type under all settings of the session.
 
     Examples
     --------
@@ -165,9 +165,9 @@ def are_of_one_type(left: Expr, right: Expr, schema: Schema) -> bool:
 
 
 def are_compared_in_order(left: Expr, right: Expr, schema: Schema) -> bool:
-    """Whether values of either term keep their order in the type that Spark compares both in.
+    """Whether the values of both terms keep their order in the common type in which Spark compares them.
 
-    Numbers do, and so do dates. Local times do not where a clock is set forward, nor texts as numbers.
+    Numbers do, and so do dates. Local times do not if a clock is set forward, nor do texts that become numbers.
 
     Examples
     --------
@@ -183,9 +183,9 @@ def are_compared_in_order(left: Expr, right: Expr, schema: Schema) -> bool:
 
 
 def _is_settled(term: Expr, schema: Schema) -> bool:
-    """Whether the type of a term is known without the session's settings.
+    """Whether the type of a term does not depend on the session's settings.
 
-    These decide how many digits decimals have that are computed, and whether texts become instants or local times.
+    Settings decide how many digits computed decimals have, and whether texts become instants or local times.
     """
     kind = type_of(term, schema)
     if kind is None or isinstance(term, (Attribute, Literal)):
@@ -196,7 +196,7 @@ def _is_settled(term: Expr, schema: Schema) -> bool:
         return all(_is_settled(argument, schema) for argument in term.arguments)
     if isinstance(term, Call):
         return term.name not in _BY_SETTING
-    # A time that a length moves.
+    # A time plus or minus a length has the type of the time.
     return any(type_of(part, schema) == kind and _is_settled(part, schema) for part in term.children)
 
 
@@ -240,7 +240,7 @@ class TypeCheck:
         inner, function = None if expr.argument is None else self.infer(expr.argument), expr.definition
         if function.is_count:
             return "bigint"
-        # Every type that has a name is judged here, also one of no category: it would fail in a worker.
+        # Every known type is judged here, even one without a category, as it would otherwise fail in a worker.
         if function.input is Input.NUMBERS and inner is not None and category(inner) != "number":
             self._wrong(f"{quote(expr)} needs numbers, but its argument is of type {inner}", "use COUNT, MIN or MAX")
             return None
@@ -300,7 +300,7 @@ class TypeCheck:
             self._wrong(message, LENGTHS_HINT if of_length else "cast one of the columns before asking")
 
     def _check_time(self, text: Expr, other: Expr) -> None:
-        """Note an error if a constant text, which is compared with a time, is none."""
+        """Records an error if a constant text that is compared with a time is no time."""
         assert isinstance(text, Literal)
         if not may_be_time(text.value):
             hint = "write it as '2024-02-29' or '2024-02-29 12:30:00'"
@@ -354,7 +354,7 @@ class TypeCheck:
 
 
 def may_be_time(text: str) -> bool:
-    """Whether Spark may read a text as a date or a timestamp; how the time of a day is written is not looked at.
+    """Whether Spark may read a text as a date or a timestamp; the format of the time of day is not checked.
 
     Examples
     --------
@@ -408,7 +408,7 @@ class _Number(NamedTuple):
 
 
 def _moved(instant: str, interval: str) -> str:
-    """The type of an instant and an interval together: a date stays one unless hours are added."""
+    """The type of the sum of an instant and an interval: a date stays a date unless hours are added."""
     has_hours = any(unit in interval for unit in ("hour", "minute", "second"))
     return "timestamp" if instant == "date" and has_hours else instant
 
@@ -424,7 +424,7 @@ def _number_of(side: Expr, type_: str) -> _Number:
 def _number(op: str, left: _Number, right: _Number) -> str | None:
     if left.digits is None or right.digits is None:
         if "float" in (left.type, right.type) and "double" not in (left.type, right.type) and op != "/":
-            # With an integer it is a double, but for the session's ANSI mode.
+            # With an integer, the type depends on the session's ANSI mode.
             return "float" if left.type == right.type else None
         return "double"
     if is_integer(left.type) and is_integer(right.type):

@@ -1,4 +1,5 @@
-"""Plans by which matches are put together, chosen and changed: problems, plans, statistics, costs, decisions.
+"""Plans by which matches are put together, and how they are chosen and changed.
 
-All of it is plain data and arithmetic. Nothing here knows a query, Spark, or a kernel.
+The modules (problems, plans, statistics, costs, decisions) are plain data and arithmetic. They know no query, no Spark
+and no kernel.
 """

@@ -1,7 +1,7 @@
 """The arithmetic of planning, shared by the planner and by kernels that plan again at each slice of a stream.
 
-Python runs these functions as they stand here, and the kernels compile the same text. So each of them is whole by
-itself: it calls nothing of this package, and takes numbers and arrays only.
+Python runs these functions as they are, and the kernels compile the same source text. So each function is
+self-contained: it calls nothing of this package, and takes numbers and arrays only.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-#: Logarithms of numbers that are kept as they are. Those beyond are compressed, so that sums and ratios are doubles.
+#: Numbers with larger logarithms than this are compressed, so that sums and ratios stay in the range of doubles.
 LARGEST_LOG = 600.0
 _COMPRESSED_LOG = 50.0
-#: Terms, to each side of the largest, of the sum over the sizes of bounded sets.
+#: The number of terms to each side of the largest one that count in the sum over the sizes of bounded sets.
 _TERMS = 64
-#: Sets have no more events than this, which a double still counts.
+#: The most events of a set, which a double still represents exactly.
 _MOST_EVENTS = 1e15
-#: Buckets that are not worth merging, and the largest relative error of a sum over them.
+#: Up to so many buckets are never merged; and the default for the largest relative error of a sum over buckets.
 FEW, ERROR = 32, 0.05
-#: The entries of the position of buckets: the first of them, the one behind the last, how many slices were added, and
-#: the number of buckets beyond which they are merged.
+#: The entries of an array with the position of buckets: the first bucket, the one behind the last, the number of slices
+#: added, and the number of buckets beyond which they are merged.
 BEGIN, END, ADDED, MERGE_AT, ENTRIES = range(5)
 
-#: How slices are looked at: each of them; those in which a statistic is other than it was; those in which a condition
-#: may be violated.
+#: Which slices the decision function looks at: each; those in which a statistic deviates from its value at the last
+#: planning; or those in which a condition may be violated.
 ALWAYS, DEVIATIONS, CONDITIONS = range(3)
 
 _Ints = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ _Doubles = npt.NDArray[np.float64]
 
 
 def compressed_exp(log: float) -> float:
-    """Returns e^log, or beyond e^600 a number up to e^650 that still grows with it; so also for its reciprocal.
+    """Returns e^log; beyond e^600 a number below e^650 that still grows with ``log``, and likewise below e^-600.
 
     Examples
     --------
@@ -56,11 +56,11 @@ def log_sets(
     events : float
         Expected events of the variable in a window.
     log_each : float
-        Logarithm of the share of events that go together with what is bound already.
+        Logarithm of the selectivity of the predicates between an event and the events that are bound already.
     between : float
-        Share of neighbouring repetitions that go together.
+        Selectivity of the predicates between neighbours in a set.
     at_least, at_most : int
-        The bounds of the sizes of sets; ``at_most`` is 0 where there is no bound.
+        The bounds of the sizes of sets; ``at_most`` is 0 if there is no bound.
     monotone : int
         The number of attributes that must rise, or fall, from each repetition to the next.
 
@@ -70,17 +70,17 @@ def log_sets(
 
     Notes
     -----
-    There are C(n, k) sets of k of n events, so 2^n - 1 of one event or more (Kolchinsky and Schuster make of a Kleene
-    closure a type of rate 2^(rW) / W); if each event goes together with the rest at a share q, (1 + q)^n - 1. Where
-    fewer events are expected than the smallest set has, n^k / k! stands for C(n, k), but at most 1: the mean of C(N, k)
-    if N is a Poisson number of mean n.
+    There are C(n, k) sets of k of n events, so 2^n - 1 of one event or more (Kolchinsky and Schuster model a Kleene
+    closure as a type of rate 2^(rW) / W). If each event satisfies the predicates with selectivity q, there are
+    (1 + q)^n - 1. If fewer events are expected than the smallest set has, n^k / k!, but at most 1, replaces C(n, k): it
+    is the mean of C(N, k) for a Poisson number N of mean n.
 
-    If neighbours go together at the share s, independently of each other, s^(k-1) of all sets of k do. Comparisons by
-    order are not independent: of k independent values one order in k! rises, and so in 1 of k!^m sets m independent
-    attributes do. Of two neighbours they do at the share 2^-m. So the share of sets is taken to be
-    s^(k-1) 2^(m(k-1)) / k!^m, where the rest of s is due to other predicates. If s is more than 2^-m, values depend on
-    time, and m is taken to be log2(1 / s): where each value is larger than all before it, s is 1, and all sets rise.
-    The sum over all sizes has no closed form, but its terms have one peak.
+    If neighbours satisfy their predicates with selectivity s, independently of each other, s^(k-1) of all sets of k
+    events do. Comparisons by order are not independent: k independent values rise with probability 1 / k!, and so m
+    independent attributes rise in 1 of k!^m sets, and between two neighbours with probability 2^-m. So the selectivity
+    of sets is estimated as s^(k-1) 2^(m(k-1)) / k!^m, where the rest of s is due to other predicates. If s is more than
+    2^-m, values depend on time, and m is replaced by log2(1 / s): if each value is larger than all values before it, s
+    is 1, and all sets rise. The sum over all sizes has no closed form, but its terms have one peak.
 
     Examples
     --------
@@ -96,21 +96,21 @@ def log_sets(
     """
     if at_most == 1:
         return math.log(events) + log_each, 1.0
-    # How many attributes rise by chance, and the share of neighbours that go together whatever these are.
+    # The number of attributes that rise by chance, and the selectivity between neighbours of all other predicates.
     by_chance = 0.0
     if monotone > 0:
         by_chance = min(float(monotone), -math.log2(between))
         between *= 2.0**by_chance
     log_each += math.log(between)
     share = math.exp(log_each)
-    # No set is larger than there are events, but for the smallest: by chance, there may be as many.
+    # No set has more events than expected, except for the smallest sets, for which there may be enough by chance.
     largest = max(at_least, math.floor(min(events, _MOST_EVENTS)))
     most = min(at_most, largest) if at_most else largest
     peak = events * share / (1 + share)
-    # Of many events, hardly any set is as small as half of the mean.
+    # With many events, hardly any set is as small as half of the mean.
     if by_chance == 0 and at_most == 0 and (at_least == 1 or at_least <= peak / 2 > _TERMS):
         exponent = events * math.log1p(share)
-        # Of less than one event there would be fewer sets than events; and a share may be too small for a double.
+        # With less than one event, there would be fewer sets than events; and the selectivity may underflow a double.
         log, size = math.log(events) + log_each, 1.0
         if exponent > 0:
             log = max(log, exponent if exponent > LARGEST_LOG else math.log(math.expm1(exponent)))
@@ -154,7 +154,7 @@ def add_to_buckets(
     window : int
         How many slices the sums are over.
     allowed : float
-        The share of the sum of all newer buckets that two neighbours may hold together.
+        Two neighbouring buckets are merged if they hold together at most this share of the sum of all newer buckets.
     first, last : int64 array, shape (room,)
         The first and the last slice of each bucket, the oldest first.
     sums : float64 array, shape (room, counters)
@@ -162,7 +162,7 @@ def add_to_buckets(
     total : float64 array, shape (counters,)
         The sums over all buckets.
     at : int64 array, shape (ENTRIES,)
-        Where the buckets stand. More room is needed where they take more than half of it.
+        The position of the buckets. If they take more than half of the room, more room is needed.
     """
     begin, end, counters = at[BEGIN], at[END], len(row)
     if end == len(first):
@@ -214,14 +214,15 @@ def sum_buckets(window: int, first: _Ints, sums: _Doubles, total: _Doubles, at: 
 
 
 def rates_and_shares(sums: _Doubles, variables: int, now: _Doubles) -> None:
-    """Writes the statistics of the last slices' sums to ``now``; a pair that was never tried stays as it was.
+    """Writes the statistics from the last slices' sums to ``now``; a pair that was never tried stays as it was.
 
-    Where nothing passed, half a combination is taken to have: more would be expected to be seen.
+    If no combination of a pair passed, half a combination counts as passed: with a larger selectivity than that, some
+    would be expected to pass.
 
     Parameters
     ----------
     sums : float64 array, shape (1 + variables + 2 * pairs,)
-        The duration, the events of each variable, and how many combinations of each pair were tried, and passed.
+        The duration, the events of each variable, and for each pair how many combinations were tried, and passed.
     variables : int
         How many variables there are.
     now : float64 array, shape (variables + pairs or more,)

@@ -11,20 +11,21 @@ The number depends only on which variables are bound, not on how they came toget
 
 This is the cost of Kolchinsky and Schuster, "Join Query Optimization Techniques for Complex Event Processing
 Applications" (PVLDB 11(11), 2018), where the order in time of two variables is a predicate of selectivity 1/2. For more
-than two these predicates depend on each other: of three events in any order, one in 3! = 6 is A before B before C, and
-not one in 4. The shares here are those of independent times, exactly, for all that SEQ and AND can say. Predicates by
-order depend on each other in the same way: of ``a.x < b.x AND b.x < c.x`` each holds of one pair in 2, and both of one
-triple in 6. So the product of their selectivities is corrected by what it would be too large by if values were
-independent of each other and of the variable. So it is with the events of one set where an attribute rises from each to
-the next: of all sets of k events one in k! rises (:func:`~cetdsl.detection.arithmetic.log_sets`).
+than two variables these predicates depend on each other: of three events in any order, A is before B before C with
+probability 1/3! = 1/6, and not 1/4. The shares here are exact for independent times, for all orders that SEQ and AND
+express. Comparisons by order depend on each other in the same way: for ``a.x < b.x AND b.x < c.x``, each comparison
+holds for one pair in 2, and both hold for one triple in 6. So the product of their selectivities is corrected by the
+factor that applies if values are independent of each other and of the variable. The same is done for the events of one
+set if an attribute rises from each to the next: of all sets of k events, one in k! rises
+(:func:`~cetdsl.detection.arithmetic.log_sets`).
 
-A number counts what a step finds, and not what it visits. Predicates within a set, and pairwise ones with events that
-are bound already, let no set be built in vain: the search asks them of an event before the event joins a set. Two kinds
-of sets are built and are in no number. Those smaller than ``at_least`` are the beginnings of larger ones. Those whose
-last event does not satisfy an adjacent predicate with the variable behind them are built if that variable is bound
-first. If the predicate holds at the share s, up to about 1/s sets are built for each one that satisfies it; there are
-fewer where the search knows that an event leads to no end that does. They depend on the order in which variables are
-bound, and the numbers here on masks alone.
+The count of a step is the number of partial matches that it finds, not of those that it visits. The search tests
+predicates within a set, and pairwise ones with bound events, before an event joins a set, so these build no set in
+vain. But two kinds of sets are built that no count includes. Sets smaller than ``at_least`` are the beginnings of
+larger ones. And if the variable behind a set is bound before the set, sets are built whose last event does not satisfy
+an adjacent predicate with that variable: for selectivity s, up to about 1/s sets for each one that satisfies it, or
+fewer if the search knows that an event leads to no end that does. These numbers depend on the order in which variables
+are bound, while the counts here depend on masks alone.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from cetdsl.detection.arithmetic import compressed_exp
 from cetdsl.detection.plans import Plan, Problem, Variable, members
 from cetdsl.detection.statistics import DEFAULT_SELECTIVITY, Statistics, pair_of
 
-#: What was seen never may come all the same: a rate or a selectivity of 0 must not make all plans cost nothing.
+#: The least rate and selectivity. What was never seen may still come, and 0 would make all plans cost nothing.
 LEAST = 1e-9
 
 #: How the variables of a set are ordered in time: a variable, or "series" or "parallel" of parts.
@@ -69,12 +70,12 @@ class Expectation:
         compared = problem.predicates | problem.adjacent
         self._pairs = [(pair, pair_of(names[pair[0]], names[pair[1]]), pair in compared) for pair in pairs]
         self._kleene = sum(1 << position for position, variable in enumerate(problem.variables) if variable.kleene)
-        #: Of masks, what does not depend on statistics.
+        #: By mask, the part of the cost that does not depend on statistics.
         self._made: dict[int, Made] = {}
         self._take(statistics)
 
     def renewed(self, statistics: Statistics) -> Expectation:
-        """Returns the expectation of the same problem under other statistics; what depends on none is kept.
+        """Returns the expectation of the same problem under other statistics; shares what does not depend on these.
 
         Examples
         --------
@@ -97,12 +98,12 @@ class Expectation:
             share = known.get(named, DEFAULT_SELECTIVITY if compared else 1.0)
             if share != 1.0:
                 self._selectivities[pair] = max(share, LEAST)
-        #: The logarithms of all events and shares, each with the mask of the variables that it is of.
+        #: The logarithms of all numbers of events and selectivities, each with the mask of its variables.
         self._factors = [(1 << position, math.log(events)) for position, events in enumerate(self._events)]
         self._factors += [(1 << i | 1 << j, math.log(share)) for (i, j), share in self._selectivities.items()]
         self._logs: dict[int, float] = {}
         self._counts: dict[int, float] = {}
-        #: The sets of Kleene variables, by what the events that are bound already let through.
+        #: The number and the size of the sets of Kleene variables, by variable and selectivity of the bound events.
         self._sets: dict[tuple[int, float], tuple[float, float]] = {}
 
     def log_count(self, mask: int) -> float:
@@ -115,8 +116,9 @@ class Expectation:
     def count(self, mask: int) -> float:
         """Returns the expected number of partial matches that bind these variables.
 
-        Beyond e^600, and below e^-600, it is a number that grows more slowly, but grows: sums are finite, and what is
-        less stays less. The sets of a Kleene variable are exponentially many, and no plan that builds so many ends.
+        Beyond e^600, and below e^-600, the number is compressed: it grows more slowly, so that sums stay finite and
+        comparisons keep their result. Such numbers come from the exponentially many sets of a Kleene variable; no plan
+        that builds so many would end.
         """
         known = self._counts.get(mask)
         if known is None:
@@ -148,7 +150,7 @@ class Expectation:
         return tuple(self.log_count(mask) / math.log(2) for mask in plan.masks)
 
     def made(self, mask: int) -> Made:
-        """Returns what a set of variables is made of, which statistics do not change."""
+        """Returns the decomposition of a set of variables, which does not depend on statistics."""
         made = self._made.get(mask)
         if made is None:
             made = self._made[mask] = made_of(self.problem, mask)
@@ -166,9 +168,9 @@ class Expectation:
         return log + (math.log(sum(sizes.values())) if self.problem.span else 0.0)
 
     def _combinations(self, positions: tuple[int, ...]) -> tuple[float, dict[int, float]]:
-        """Computes the logarithm of the number of combinations of any order in time, and the size of each set.
+        """Computes the logarithm of the number of combinations in any order of time, and the mean size of each set.
 
-        Single events come first: what they let through decides how large the sets become.
+        Variables that bind single events come first, because their selectivities decide how large the sets become.
         """
         problem, share_of = self.problem, self._selectivities
         log = 0.0
@@ -189,7 +191,7 @@ class Expectation:
         return log, sizes
 
     def _sets_of(self, position: int, log_each: float) -> tuple[float, float]:
-        """Computes how many sets a variable binds, as :func:`log_sets` does; of many masks they are the same."""
+        """Computes how many sets a variable binds, see :func:`log_sets`; cached, as many masks need the same result."""
         known = self._sets.get((position, log_each))
         if known is None:
             variable, events, between = self.problem.variables[position], self._events[position], 1.0
@@ -207,15 +209,16 @@ class Made(NamedTuple):
 
     #: The variables, those that bind one event first.
     positions: tuple[int, ...]
-    #: The logarithm of what does not depend on the sizes of sets: the share of orders in time, where no variable binds
-    #: several events, and what chains of predicates by order are corrected by.
+    #: The logarithm of the factors that do not depend on the sizes of sets: the correction of chains of comparisons by
+    #: order and, if no variable binds several events, the share of orders in time.
     fixed: float
-    #: Else its terms: a sign, and the variables whose number of events is the number under the factorial.
+    #: If some variable binds several events, the terms of the logarithm of that share: the sign of each, and the
+    #: variables whose total number of events is the argument of the factorial.
     terms: tuple[tuple[int, tuple[int, ...]], ...]
 
 
 def made_of(problem: Problem, mask: int) -> Made:
-    """Returns what a set of variables is made of.
+    """Returns the decomposition of a set of variables.
 
     Examples
     --------
@@ -233,18 +236,18 @@ def made_of(problem: Problem, mask: int) -> Made:
 
 
 def log_chained(rising: tuple[tuple[int, ...], ...], mask: int) -> float:
-    """Returns the logarithm of how much rarer chains of order predicates hold than their pairs would by themselves.
+    """Returns the logarithm of the factor by which chains of order predicates hold more rarely than independent pairs.
 
     Parameters
     ----------
     rising : tuple of tuple of int
         The chains, see :class:`~cetdsl.detection.plans.Problem`.
     mask : int
-        The variables that are bound. One that is not parts a chain in two.
+        The variables that are bound. An unbound variable divides a chain into two.
 
     Notes
     -----
-    Of k independent values of one distribution one order in k! rises, and of each pair of neighbours one in 2.
+    k independent values of one distribution rise with probability 1 / k!, and each pair of neighbours with 1/2.
 
     Examples
     --------
@@ -298,9 +301,9 @@ def log_sets(events: float, log_each: float, between: float, variable: Variable)
 
 @lru_cache(maxsize=1 << 16)
 def ordered_in_time(ordered: frozenset[tuple[int, int]], mask: int) -> Order:
-    """Returns how the variables of a mask are ordered in time, taken apart into series and parallel parts.
+    """Returns how the variables of a mask are ordered in time, as a tree of series and parallel parts.
 
-    Any set of variables of a pattern of SEQ and AND comes apart so.
+    For a pattern of SEQ and AND, any set of variables has such a decomposition.
 
     Examples
     --------
@@ -339,19 +342,19 @@ def _connected(positions: list[int], pairs: set[tuple[int, int]]) -> list[int]:
 
 
 def log_share(order: Order, sizes: dict[int, float]) -> float:
-    """Returns the logarithm of the share of orders in time that are allowed, if all are as likely.
+    """Returns the logarithm of the share of allowed orders in time, if all orders are equally likely.
 
     Parameters
     ----------
     order : Order
         How the variables are ordered.
     sizes : dict
-        How many events each of them binds. Those of one variable are a set: any order of them is the same set.
+        How many events each variable binds. The events of one variable are a set, in which order plays no part.
 
     Notes
     -----
-    Of m events of the first part and n of the second, one after the other, one in C(m + n, n) orders is allowed; parts
-    in parallel do not know of each other. These are the numbers of linear extensions of series-parallel orders.
+    For a series of m events and then n events, one in C(m + n, n) orders is allowed; parallel parts do not restrict
+    each other. So the share counts the linear extensions of a series-parallel order.
 
     Examples
     --------

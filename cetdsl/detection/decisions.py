@@ -1,4 +1,4 @@
-"""DecisionFunction functions, which say after each slice of the stream whether to plan anew."""
+"""Decision functions, which decide after each slice of the stream whether to plan anew."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ METHODS = ("static", "unconditional", "threshold", "invariants")
 
 @attrs.frozen
 class Adaptation:
-    """Sets when to plan anew: one of four methods, and what it needs.
+    """The rule for when to plan anew: one of four methods, and its parameters.
 
     Parameters
     ----------
     method : str
-        "static": never. "unconditional": after each slice. "threshold": when a statistic is other than at the last
-        planning by a share of ``threshold`` or more. "invariants": when an invariant is violated.
+        "static": never. "unconditional": after each slice. "threshold": when a statistic deviates from its value at the
+        last planning by a share of ``threshold`` or more. "invariants": when an invariant is violated.
     threshold : float
         t, a share of the value at the last planning.
     distance : float or str
@@ -117,44 +117,44 @@ class DecisionFunction:
         Parameters
         ----------
         expectation : Expectation
-            Of the statistics as they are now.
+            The expectation under the current statistics.
         plan : OrderPlan or TreePlan
             The plan in force.
         """
         return False
 
     def accepts(self, new: Plan, old: Plan, expectation: Expectation) -> bool:
-        """Returns whether a new plan is better than the one in force, and so will be in force."""
+        """Returns whether a new plan is better than the one in force, and so replaces it."""
         return new != old and expectation.cost(new) < expectation.cost(old)
 
     def planned(self, made: Generated, recorder: Recorder, plan: Plan, expectation: Expectation) -> None:
-        """Takes note of a new plan, of the comparisons that made it, and of the plan in force from now on."""
+        """Records a new plan, the comparisons that made it, and the plan that is in force from now on."""
 
     def watched(self, plan: Plan, watch: Watch) -> Watched:
-        """Returns the statistics to check after a slice while a plan is in force, so that others can be passed over.
+        """Returns the checks by which a kernel can pass over slices that do not matter, while a plan is in force.
 
         Parameters
         ----------
         plan : OrderPlan or TreePlan
             The plan in force.
         watch : Watch
-            Of the branch.
+            The watch of the branch.
         """
         return watch.always()
 
     def passed_over(self, slices: int, gains: Sequence[float]) -> None:
-        """Takes note of slices that need not be looked at.
+        """Records slices that were passed over.
 
         Parameters
         ----------
         slices : int
-            How many they are.
+            Their number.
         gains : sequence of float
-            Of each of them the share of the cost that the last change of plan saved, while it is on trial.
+            For each of them, while the last change of plan is on trial, the share of the cost that the change saved.
         """
 
     def fresh(self) -> DecisionFunction:
-        """Returns what this knows now for another key."""
+        """Returns a decision function for another key, with what this one knows."""
         return copy(self)
 
 
@@ -169,7 +169,7 @@ class Unconditional(DecisionFunction):
 
 
 class Threshold(DecisionFunction):
-    """Plans anew when a rate or a selectivity is other than at the last planning, by a share of t or more.
+    """Plans anew when a rate or a selectivity deviates from its value at the last planning by a share of t or more.
 
     Notes
     -----
@@ -194,7 +194,7 @@ class Threshold(DecisionFunction):
         self._then = self._values(expectation)
 
     def watched(self, plan: Plan, watch: Watch) -> Watched:
-        """Returns that deviations are looked at."""
+        """Returns checks of the deviations."""
         return watch.deviations(self._threshold, self._then)
 
     @staticmethod
@@ -216,14 +216,14 @@ class Invariants(DecisionFunction):
         self._most = most
         #: The invariants in force, in the order in which they are looked at.
         self.invariants: tuple[Condition, ...] = ()
-        #: The arrays of the invariants, and which they are of.
+        #: Invariants, and their arrays, which are cached for them.
         self._arrays: tuple[tuple[Condition, ...], Watched] | None = None
 
     def wants_plan(self, expectation: Expectation, plan: Plan) -> bool:
-        """Looks at the invariants in the order of the building blocks, until one is violated.
+        """Checks the invariants in the order of the building blocks, until one is violated.
 
-        What several invariants speak of is computed once, from the leaves to the root, so that the work grows with the
-        number of building blocks.
+        Costs that several invariants share are computed once, from the leaves to the root, so that the work grows with
+        the number of building blocks.
         """
         self._distances.passed(expectation, plan)
         known: dict[int, float] = {}
@@ -235,15 +235,15 @@ class Invariants(DecisionFunction):
         return False
 
     def accepts(self, new: Plan, old: Plan, expectation: Expectation) -> bool:
-        """Returns whether the new plan is better by what the distances ask for."""
+        """Returns whether the new plan is better by as much as the distances require."""
         gain = 1 - expectation.cost(new) / expectation.cost(old)
         return self._distances.accept(self.violated, gain, old, expectation) and new != old
 
     def planned(self, made: Generated, recorder: Recorder, plan: Plan, expectation: Expectation) -> None:
-        """Makes invariants of the comparisons that made the plan.
+        """Turns the comparisons that made the plan into invariants.
 
-        If the plan that was in force before is better than the one that its generator now makes, which a greedy
-        generator allows, it stays in force as long as the generator would make the same again and it stays better.
+        With a greedy generator, the plan in force may be better than the one that the generator makes now. Then it
+        stays in force as long as the generator would make the same plan again, and the plan in force stays better.
         """
         if plan != made.plan and self._distances.keeps_invariants:
             return
@@ -255,7 +255,7 @@ class Invariants(DecisionFunction):
             self.invariants += (Condition(Block(0, 0), *sides, strict=False),)
 
     def watched(self, plan: Plan, watch: Watch) -> Watched:
-        """Returns that the invariants are looked at, and the gain of a change of plan that is on trial."""
+        """Returns checks of the invariants, and of the gain of a change of plan that is on trial."""
         if self._arrays is None or self._arrays[0] is not self.invariants:
             sides = [(one.left, one.right, one.block.whole, one.strict) for one in self.invariants]
             self._arrays = self.invariants, watch.conditions(sides)

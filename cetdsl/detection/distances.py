@@ -25,7 +25,7 @@ class Distances:
     0.2
     """
 
-    #: Whether the invariants stay as they were if a new plan is not accepted. Otherwise they become those of that plan.
+    #: Whether the invariants stay if a new plan is not accepted. Otherwise they become those of the new plan.
     keeps_invariants = False
 
     def __init__(self, distance: float = 0.0) -> None:
@@ -36,17 +36,17 @@ class Distances:
         return self._distance
 
     def planned(self, invariants: Sequence[Condition], expectation: Expectation) -> None:
-        """Takes note of the invariants of a new plan, and of the statistics that it was made for."""
+        """Records the invariants of a new plan, and the statistics that it was made for."""
 
     def passed(self, expectation: Expectation, plan: Plan) -> None:
-        """Takes note of another slice: its statistics, and the plan that was in force."""
+        """Records another slice: its statistics, and the plan that was in force."""
 
     def watched(self, watched: Watched, invariants: Sequence[Condition], plan: Plan, watch: Watch) -> Watched:
         """Returns the conditions to check after a slice, by these distances."""
         return watched._replace(distance=np.full(len(invariants), self._distance))
 
     def passed_over(self, slices: int, gains: Sequence[float]) -> None:
-        """Takes note of slices that need not be looked at, and of what the last change gained in each on trial."""
+        """Records slices that were passed over, and what a change of plan on trial gained in each."""
 
     def accept(self, violated: Condition | None, gain: float, old: Plan, expectation: Expectation) -> bool:
         """Returns whether a new plan shall be in force.
@@ -60,7 +60,7 @@ class Distances:
         old : OrderPlan or TreePlan
             The plan that was in force.
         expectation : Expectation
-            Of the statistics as they are now.
+            The expectation under the current statistics.
         """
         return gain > 0
 
@@ -70,12 +70,13 @@ class Distances:
 
 
 class AverageDistance(Distances):
-    """The average relative difference between both sides of the invariants, at each planning anew.
+    """The average relative difference between both sides of the invariants, computed at each planning.
 
     Notes
     -----
-    Section 3.4 of the paper, which does not say of which deciding conditions. Those that are no invariants are further
-    from being violated, often by orders of magnitude: with them the distance is so large that no plan is changed.
+    This is from section 3.4 of the paper, which does not say over which deciding conditions to average. Those that are
+    no invariants are further from being violated, often by orders of magnitude: with them the distance would be so
+    large that no plan would ever change.
     """
 
     def planned(self, invariants: Sequence[Condition], expectation: Expectation) -> None:
@@ -94,22 +95,22 @@ class _Trial:
 
 
 class MetaDistances(Distances):
-    """A distance for each invariant, raised where changing the plan gained little and lowered where it gained much.
+    """A distance for each invariant, raised if changing the plan gained little and lowered if it gained much.
 
     All distances begin at 0. When an invariant is violated, a new plan is made. If it would save less than
-    ``least_gain`` of the cost, it is not put in force. If it is, both plans are costed for each of the ``probation``
-    slices that follow, and the mean of what the change saved is its gain. Where the gain is less than ``least_gain``,
-    the same violation would gain as little again: the distance becomes half as much again as the violation was, and at
-    least twice what it was before. So does the distance of the reverse comparison, which would lead back. Where a
-    change gains more, both are halved.
+    ``least_gain`` of the cost, it is not put in force. Otherwise it is on trial: both plans are costed for each of the
+    next ``probation`` slices, and the mean share of the cost that the change saved is its gain. If the gain is less
+    than ``least_gain``, the same violation would gain as little again, so the distance becomes 1.5 times the violation,
+    and at least twice its previous value. So does the distance of the reverse comparison, which would lead back. If a
+    change gains more, both distances are halved.
 
-    All of this is bounded. Half of a raised distance is forgotten after each ``half_life`` slices, so that no change is
-    overlooked for ever, and only the ``most`` comparisons that were judged last are remembered.
+    Distances do not grow without bound: after each ``half_life`` slices, half of a raised distance is forgotten, so
+    that no change is overlooked for ever. Only the ``most`` comparisons that were judged last are remembered.
 
     Notes
     -----
-    This is the third direction of section 3.4 of the paper, with a distance for each invariant, which it leaves for the
-    future.
+    This is the third direction of section 3.4 of the paper, which leaves it for the future, with a distance for each
+    invariant.
 
     Examples
     --------
@@ -129,14 +130,14 @@ class MetaDistances(Distances):
     probation = 8
     half_life = 64
     most = 256
-    #: A smaller distance is none.
+    #: A smaller distance counts as 0.
     _least = 0.01
 
     def __init__(self) -> None:
         super().__init__()
         self._slices = 0
         self._trial: _Trial | None = None
-        #: Raised distances, and the number of slices that had passed then; those that were judged last are last.
+        #: Raised distances, each with the number of slices passed when it was raised, in the order of last judgement.
         self._raised: OrderedDict[Key, tuple[float, int]] = OrderedDict()
 
     def of(self, condition: Condition) -> float:
@@ -149,14 +150,14 @@ class MetaDistances(Distances):
         """Measures the gain of the last change, and forgets a little of the distances."""
         self._slices += 1
         if self._trial:
-            # A loss counts no more than a gain can, so that one slice does not decide.
+            # A loss is limited to what a gain can be, so that a single slice does not decide.
             gain = max(1 - expectation.cost(plan) / expectation.cost(self._trial.old), -1.0)
             self._trial.gains.append(gain)
             if len(self._trial.gains) == self.probation:
                 self._end_trial()
 
     def watched(self, watched: Watched, invariants: Sequence[Condition], plan: Plan, watch: Watch) -> Watched:
-        """Returns the checks after a slice: distances that fade, and both plans where one is on trial."""
+        """Returns the checks after a slice, with distances that fade, and both plans if one is on trial."""
         raised = [self._raised.get(condition.key, (0.0, 0)) for condition in invariants]
         watched = watched._replace(
             distance=np.array([distance for distance, _ in raised], dtype=np.float64),
@@ -176,7 +177,7 @@ class MetaDistances(Distances):
             self._trial.gains += gains
 
     def accept(self, violated: Condition | None, gain: float, old: Plan, expectation: Expectation) -> bool:
-        """Returns whether the new plan gains enough; then it is on trial."""
+        """Returns whether the new plan gains enough; if so, puts it on trial."""
         self._end_trial()
         assert violated is not None, "a new plan is made only when an invariant is violated"
         left, right = violated.whole_sides(expectation, {})
@@ -199,7 +200,7 @@ class MetaDistances(Distances):
         condition : Condition
             The invariant that was violated.
         excess : float
-            The share by which its left side cost more than its right side then.
+            The share by which its left side cost more than its right side.
         gain : float
             The share of the cost that the change of plan saved, or would have saved.
         """

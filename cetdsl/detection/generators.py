@@ -1,11 +1,13 @@
 """The generators of plans: greedy and dynamic programming for orders, dynamic programming for trees.
 
-Each asks one comparator which of several candidates costs least, and does nothing else with costs. So a comparator that
-keeps what it is asked has all comparisons that made a plan, which is what invariants are made of, and a generator knows
-nothing of this. Of candidates that cost the same the first is chosen, so that the same numbers give the same plan.
+A generator lets a comparator choose the cheapest of several candidates, and does nothing else with costs. So a
+comparator that records its calls has all comparisons that made a plan, from which invariants are made, and generators
+need not know about invariants. Of candidates with equal costs the first is chosen, so that the same numbers give the
+same plan.
 
-A *shape* is a way to put a set of variables together, as far as it costs anything: the set's mask, and then the shapes
-that it is made of. The cost of a shape is the expected number of partial matches of its mask and of all masks within.
+A *shape* describes how a set of variables is put together, as far as costs depend on it: the set's mask, and then the
+shapes of its parts. The cost of a shape is the sum of the expected numbers of partial matches of its mask and of all
+masks inside.
 """
 
 from __future__ import annotations
@@ -22,16 +24,16 @@ from cetdsl.detection.plans import Node, OrderPlan, Plan, Problem, TreePlan, is_
 #: A mask and the shapes below it.
 Shape: TypeAlias = "tuple[int | Shape, ...]"
 
-#: Variables for which dynamic programming looks at all subsets; for more there would be too many.
+#: The most variables for which dynamic programming enumerates all subsets.
 MOST_FOR_DYNAMIC = 12
-#: Variables whose trees may have their leaves in any order, as far as the pattern leaves it free.
+#: The most variables for which the leaves of trees may come in any order that the pattern leaves free.
 MOST_FOR_FREE_LEAVES = 10
-#: Variables up to which the choice of an order is left to dynamic programming unless the user says otherwise.
+#: The most variables for which "auto" chooses an order by dynamic programming.
 MOST_FOR_AUTO = 8
 
 
 class Candidate(NamedTuple):
-    """One way to go on: its cost as far as candidates differ, and the shapes that make this cost up."""
+    """One choice of a generator: its cost, without what all candidates have in common, and the shapes that cost it."""
 
     cost: float
     shapes: tuple[Shape, ...]
@@ -41,8 +43,9 @@ class Candidate(NamedTuple):
 class Block:
     """A building block of a plan: one step of an order, or one inner node of a tree.
 
-    ``given`` is the mask of what a greedy step stands on. ``whole`` is the mask of the subset whose best plan was
-    sought by dynamic programming. Its own partial matches are the same for all candidates, and no part of their costs.
+    ``given`` is the mask of the variables bound before a greedy step. ``whole`` is the mask of the subset whose best
+    plan dynamic programming searched for; the partial matches of this subset itself are the same for all candidates,
+    and no part of their costs.
     """
 
     given: int
@@ -75,12 +78,12 @@ Generator: TypeAlias = Callable[[Expectation, Comparator], Generated]
 
 
 def greedy(expectation: Expectation, comparator: Comparator) -> Generated:
-    """Binds next whichever variable leaves the fewest partial matches.
+    """Always binds next the variable that leaves the fewest partial matches.
 
     Notes
     -----
-    Algorithm 2 of Kolchinsky and Schuster (PVLDB 11(11), 2018). The candidates of a step stand on the same variables,
-    so comparing how many partial matches there are then is comparing how many each of them makes of one.
+    Algorithm 2 of Kolchinsky and Schuster (PVLDB 11(11), 2018). All candidates of a step extend the same partial
+    matches, so comparing the resulting numbers of partial matches is the same as comparing the growth factors.
 
     Examples
     --------
@@ -105,9 +108,9 @@ def greedy(expectation: Expectation, comparator: Comparator) -> Generated:
 
 
 def dynamic(expectation: Expectation, comparator: Comparator) -> Generated:
-    """Finds the order of the fewest partial matches in all, by dynamic programming over subsets.
+    """Finds the order with the fewest partial matches in total, by dynamic programming over subsets.
 
-    The best order of a set ends with some variable, behind the best order of the others: 2^n sets, n candidates each.
+    The best order of a set is the best order of all but one variable, followed by that one: 2^n sets, n choices each.
 
     Examples
     --------
@@ -138,10 +141,11 @@ def dynamic(expectation: Expectation, comparator: Comparator) -> Generated:
 
 
 def tree(expectation: Expectation, comparator: Comparator) -> Generated:
-    """Finds the tree of the fewest partial matches in all, by dynamic programming.
+    """Finds the tree with the fewest partial matches in total, by dynamic programming.
 
-    A node holds variables between which, in time, stands no other. So in a sequence it holds a range of neighbours, and
-    in a conjunction any set. Beyond ten variables that are not one sequence nodes hold ranges of the pattern's order.
+    No other variable stands, in time, between the variables of a node. So in a sequence a node has a range of
+    neighbours, and in a conjunction any set. For more than ten variables that are not one sequence, nodes only have
+    ranges of the pattern's order.
 
     Notes
     -----
@@ -201,7 +205,7 @@ def _blocks(shape: Shape) -> list[Block]:
 
 
 def cost_of(shape: Shape, expectation: Expectation, known: dict[int, float]) -> float:
-    """Computes the cost of a shape, of each part once.
+    """Computes the cost of a shape; the cost of each part is computed once.
 
     The additions are those of the generators in the same order, so that the result is the same to the last bit.
 
@@ -210,7 +214,7 @@ def cost_of(shape: Shape, expectation: Expectation, known: dict[int, float]) -> 
     shape : Shape
     expectation : Expectation
     known : dict
-        Costs of shapes by their ``id``, which are looked up and added. They must be alive as long as it is.
+        A cache of costs by the ``id()`` of shapes, which must live as long as the cache.
 
     Examples
     --------
@@ -255,7 +259,7 @@ def _shape(node: Node) -> Shape:
 
 @lru_cache(maxsize=256)
 def subtrees(ordered: frozenset[tuple[int, int]], count: int) -> tuple[tuple[int, tuple[tuple[int, int], ...]], ...]:
-    """Returns the sets that a node of a tree may hold, smaller ones first, each with the ways to part it in two.
+    """Returns the sets that a node of a tree may have, smaller ones first, each with the ways to divide it in two.
 
     The part with the lowest position is the left one.
 
@@ -278,14 +282,14 @@ def subtrees(ordered: frozenset[tuple[int, int]], count: int) -> tuple[tuple[int
 def _splits(mask: int, allowed: frozenset[int]) -> list[tuple[int, int]]:
     lowest = mask & -mask
     rest = mask ^ lowest
-    # All subsets of the rest from the smallest number up: each is the one before, minus the rest, within the rest.
+    # All subsets of the rest in ascending order, by the usual trick: next = (part - rest) & rest.
     splits, part = [], 0
     while part != rest:
         left = part | lowest
         if left in allowed and mask ^ left in allowed:
             splits.append((left, mask ^ left))
         part = (part - rest) & rest
-    return splits[::-1]  # of trees that cost the same, the one that is deep on its left
+    return splits[::-1]  # of trees with equal costs, the left-deep one comes first
 
 
 GENERATORS: dict[str, Generator] = {"greedy": greedy, "dynamic": dynamic, "tree": tree}

@@ -17,7 +17,7 @@ from cetdsl.detection.plans import Problem
 from cetdsl.detection.statistics import Pair, Statistics, pair_of
 from cetdsl.errors import InvalidNode, shown
 
-#: Buckets that there is room for at first, twice as many as are kept without merging any.
+#: The initial room for buckets, twice as many as are kept without merging any.
 _ROOM = 2 * FEW
 
 
@@ -64,14 +64,14 @@ class ExponentialHistogram:
 
     Notes
     -----
-    A *bucket* has the sums of neighbouring slices. Two neighbours are merged if what they hold together is, for each
-    counter, at most 2 * error times the sum of all newer buckets; this stays true, as newer buckets leave last. When
-    the window's border falls into a bucket, half of it is counted, which is wrong by at most error times the sum of the
-    newer buckets, all of which are in the window. A bucket of one slice is never parted, so it is never wrong.
+    A *bucket* has the sums of neighbouring slices. Two neighbours are merged if their common sum is, for each counter,
+    at most 2 * error times the sum of all newer buckets; this stays true, because newer buckets leave the window last.
+    When the window's border falls into a bucket, half of the bucket counts, which is wrong by at most error times the
+    sum of the newer buckets, all of which are in the window. The border never divides a bucket of one slice.
 
-    This is the general form of section 4 of the paper, where buckets have the sizes that the data brings: a slice is
-    added as it is, whatever it counts, in constant time on average. Of two neighbours that were not merged some counter
-    forbade it, so its sum of newer buckets grows by a factor of 1 + 2 * error over the two: there are at most
+    This is the general form of section 4 of the paper, where the data determine the sizes of buckets: a slice with any
+    counts is added as one bucket, in constant time on average. If two neighbours are not merged, some counter prevents
+    it, and over the two, this counter's sum of newer buckets grows by a factor of 1 + 2 * error. So there are at most
     2 * counters * log(sum) / log(1 + 2 * error) buckets, and up to twice as many before they are merged again.
 
     Examples
@@ -121,7 +121,7 @@ def _with_more_room(held: Buckets) -> Buckets:
 
 
 class SlidingStatistics:
-    """Rates and selectivities over the last slices of a stream, made of what a kernel counts while it runs.
+    """Rates and selectivities over the last slices of a stream, from the counts of a running kernel.
 
     Parameters
     ----------
@@ -166,17 +166,16 @@ class SlidingStatistics:
         events : sequence of int
             The events of each variable, by position.
         tried, passed : sequence of int
-            How many combinations the predicates of each of ``pairs`` were asked of, and of how many they held.
+            For each of ``pairs``, for how many combinations its predicates were tested, and for how many they held.
         """
         self._histogram.add([duration, *events, *tried, *passed])
 
     def statistics(self, unit: float = 1.0) -> Statistics:
         """Returns the rates and selectivities over the last slices.
 
-        Rates are over so many units of the durations that were added.
+        ``unit`` is the unit of time of the rates, in the unit of the durations that were added.
 
-        A pair of which nothing was tried is left out. Where nothing passed, half a combination is taken to have: more
-        would be expected to be seen.
+        A pair without tested combinations is left out. If none passed, half a combination counts as passed.
         """
         sums = self._histogram.sums()
         variables, pairs = len(self._names), len(self.pairs)

@@ -1,4 +1,4 @@
-"""Invariants: the comparisons that made a plan, and which of them are looked at while it is in force.
+"""Invariants: those of the comparisons that made a plan which are checked while it is in force.
 
 Kolchinsky and Schuster, "Efficient Adaptive Detection of Complex Event Patterns" (PVLDB 11(11), 2018), section 3. For
 each building block of a plan, the comparisons that chose it over something else are its *deciding conditions*. The
@@ -16,7 +16,7 @@ from cetdsl.detection.cost import Expectation
 from cetdsl.detection.generators import Block, Candidate, Comparator, Shape, cost_of
 from cetdsl.detection.plans import members
 
-#: The largest distance that is made of data, as sides may differ by any factor.
+#: The largest distance that is computed from data, as the two sides may differ by any factor.
 MOST_DISTANCE = 1e6
 
 Key: TypeAlias = "tuple[tuple[Shape, ...], tuple[Shape, ...]]"
@@ -63,7 +63,7 @@ class Recorder(Comparator):
             return ()  # there was nothing else to choose
         chosen, candidates = self._comparisons[block]
         return tuple(
-            # A later candidate that costs the same would not have been chosen either.
+            # A later candidate with the same cost would not have been chosen, either.
             Condition(block, candidates[chosen].shapes, other.shapes, strict=number < chosen)
             for number, other in enumerate(candidates)
             if number != chosen
@@ -77,9 +77,9 @@ class Condition:
     Parameters
     ----------
     block : Block
-        The block that was chosen by it.
+        The block that this comparison decided on.
     left, right : tuple of Shape
-        What was chosen, and what was not.
+        The shapes of the chosen candidate, and those of the other one.
     strict : bool
         Whether the right side is chosen if both cost the same.
     """
@@ -119,9 +119,9 @@ class Condition:
         distance : float
             The share by which the left side must cost more than the right one, 0 or more.
         expectation : Expectation
-            Of the statistics as they are now.
+            The expectation under the current statistics.
         known : dict
-            Costs of shapes that were computed already, for these statistics.
+            A cache of costs of shapes under these statistics.
 
         Notes
         -----
@@ -176,7 +176,7 @@ def tightest(
     deciding : iterable of sequence of Condition
         The deciding conditions of each block, in the order of the blocks, in which they are looked at.
     expectation : Expectation
-        Of the statistics that the plan was made for.
+        The expectation under the statistics that the plan was made for.
     most : int or None
         How many of each block, K. None for all.
 

@@ -1,4 +1,4 @@
-"""The loop of detection and adaptation, of one branch of a pattern and one key."""
+"""The loop of detection and adaptation for one branch of a pattern and one key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cetdsl.detection.statistics import Statistics
 from cetdsl.detection.watching import Watch, Watched
 from cetdsl.errors import shown
 
-#: A stream is cut into about so many slices by default, none of them shorter or longer than this.
+#: By default a stream is cut into about so many slices; and the fewest and the most events of a slice.
 _SLICES, _SHORTEST, _LONGEST = 256, 1_000, 100_000
 #: The share of the time that deciding and planning may take before slices become longer.
 _SHARE = 0.01
@@ -62,7 +62,7 @@ class Counts:
 
 
 class Loop:
-    """The plan in force, and all that is needed to change it: give it the statistics of each slice of the stream.
+    """The plan in force, and all that is needed to change it; callers pass it the statistics of each slice.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Loop:
     adaptation : Adaptation
         When to plan anew.
     statistics : Statistics
-        What is known before the first slice. The first plan is made for it.
+        The statistics before the first slice, for which the first plan is made.
 
     Notes
     -----
@@ -111,7 +111,7 @@ class Loop:
 
     @property
     def idle(self) -> bool:
-        """Whether it plans but once, and so needs no statistics of slices."""
+        """Whether it plans only once, and so needs no statistics of slices."""
         return self._decision.idle
 
     @property
@@ -121,18 +121,18 @@ class Loop:
 
     @property
     def watched(self) -> Watched:
-        """The statistics that are checked after a slice, so that slices that change nothing can be passed over."""
+        """The checks by which a kernel can pass over slices that change nothing."""
         return self._decision.watched(self.plan, self.watch)
 
     def passed_over(self, slices: int, gains: Sequence[float] = ()) -> None:
-        """Takes note of slices after which no watched statistic requires planning anew.
+        """Records slices after which no check requires planning anew.
 
         Parameters
         ----------
         slices : int
-            How many they are.
+            Their number.
         gains : sequence of float
-            Of each the share of the cost that the last change of plan saved, while that is on trial.
+            For each of them, while the last change of plan is on trial, the share of the cost that the change saved.
         """
         self.counts.slices += slices
         self._decision.passed_over(slices, gains)
@@ -143,7 +143,7 @@ class Loop:
         Parameters
         ----------
         statistics : Statistics
-            As they are estimated now. What they do not say is as it was.
+            The current estimates. Statistics that they lack keep their values.
 
         Returns
         -------
@@ -219,9 +219,9 @@ def slice_length(given: object, events: int) -> int:
 class Pace:
     """Sets how long slices are, so that deciding after each of them costs little.
 
-    Where deciding and planning took more than a hundredth of the thread's processor time between two chunks of events,
-    the slices of later chunks are longer by that factor, as far as 100,000 events go. A length that is given stays,
-    whatever time it takes.
+    If deciding and planning took more than a hundredth of the thread's processor time between two chunks of events,
+    slices of later chunks become longer by the factor of the excess, up to 100,000 events. A length that the user gives
+    never changes.
 
     Examples
     --------

@@ -28,7 +28,7 @@ class Variable:
     at_least : int
     at_most : int or None
     monotone : int
-        The number of attributes of which predicates say that they rise, or fall, from each event of a set to the next.
+        The number of attributes that predicates make rise, or fall, from each event of a set to the next.
 
     Examples
     --------
@@ -65,23 +65,22 @@ def _positions(positions: Iterable[int]) -> tuple[int, ...]:
 
 @attrs.frozen
 class Problem:
-    """All that the choice of a plan must know of one conjunctive branch, that is, of a pattern without OR.
+    """The planning problem of one conjunctive branch, that is, of a pattern without OR.
 
     Parameters
     ----------
     variables : tuple of Variable
         The positive variables, by position.
     ordered : frozenset of (int, int)
-        (i, j): every event of variable i is before every event of variable j. Closed under transitivity by itself. Two
-        variables in neither order are free, as those of AND are.
+        (i, j): every event of variable i is before every event of variable j. The constructor takes the transitive
+        closure. Two variables in neither order, like those of AND, may come in any order.
     predicates : frozenset of (int, int)
-        Pairs (i, j), i < j, with predicates that hold for every event of i and every event of j. (i, i) has those that
-        hold within a single event or between repetitions.
+        Pairs (i, j), i < j, with predicates that must hold for every event of i and every event of j. (i, i) stands for
+        predicates on a single event or between repetitions.
     adjacent : frozenset of (int, int)
-        Pairs with predicates between neighbours only, which are asked once however many events are bound.
+        Pairs with predicates between neighbours only, which are tested once for any number of bound events.
     rising : tuple of tuple
-        Chains of variables that bind one event, in each of which predicates say that an attribute rises from each to
-        the next.
+        Chains of variables that bind one event each, along which predicates make an attribute rise.
     window : float or None
         Length of a window, in the unit of time that rates are measured by. None if rates are numbers of events, as in a
         group that is one window.
@@ -262,7 +261,7 @@ def shown_node(node: Node, names: Sequence[str]) -> str:
 
 
 def is_convex(mask: int, ordered: frozenset[tuple[int, int]]) -> bool:
-    """Whether no variable that is not in a mask must come between two that are, in time.
+    """Whether no variable outside a mask must come, in time, between two variables of the mask.
 
     Examples
     --------
@@ -328,8 +327,8 @@ def given_orders(names: object, problems: Sequence[Problem], negated: Collection
     Parameters
     ----------
     names : list of str
-        All positive variables of the pattern, in the order in which they are to be bound. Each branch leaves out those
-        that it does not have.
+        All positive variables of the pattern, in the order in which they are to be bound. A branch ignores those that
+        it does not have.
     problems : sequence of Problem
         The branches.
     negated : collection of str
@@ -387,8 +386,8 @@ def given_tree(asked: object, problems: Sequence[Problem], negated: Collection[s
     Parameters
     ----------
     asked : list
-        A pair of parts to be joined. Each part is the name of a variable, or again a pair. Each branch leaves out the
-        variables that it does not have.
+        A pair of parts to be joined. Each part is the name of a variable, or again a pair. A branch ignores variables
+        that it does not have.
     problems : sequence of Problem
         The branches.
     negated : collection of str
@@ -402,8 +401,8 @@ def given_tree(asked: object, problems: Sequence[Problem], negated: Collection[s
     Raises
     ------
     InvalidNode
-        A part is no pair; a variable is named twice, is missing, or is negated; or one stands, in time, between two
-        that are joined without it.
+        A part is no pair; a variable is named twice, is missing, or is negated; or a variable stands, in time, between
+        two that are joined without it.
     UnknownVariable
         The pattern has no such variable.
 
@@ -464,6 +463,6 @@ def _rooted(asked: object, problem: Problem) -> Node:
 
 
 def _around(position: int, mask: int) -> frozenset[tuple[int, int]]:
-    """The pairs in which one position stands between those of a mask."""
+    """Returns all pairs of a position and one of a mask, in both directions."""
     inside = list(members(mask))
     return frozenset({(one, position) for one in inside} | {(position, one) for one in inside})

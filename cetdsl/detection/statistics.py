@@ -1,4 +1,4 @@
-"""Statistics of the events: how many come per unit of time, and what share of their pairs satisfies the predicates.
+"""Statistics of the events: their rates per unit of time, and the selectivities of predicates.
 
 Statistics are kept by the names of variables, apart from any query, so that several patterns may share them.
 """
@@ -12,9 +12,9 @@ import attrs
 from cetdsl.detection.checks import from_zero
 from cetdsl.errors import InvalidNode, UnknownVariable, is_one_of, nearest, shown
 
-#: The rate of a variable of which nothing is known. Plans depend only on how rates compare.
+#: The rate of a variable without a known rate. Plans depend only on how rates compare.
 DEFAULT_RATE = 1.0
-#: The selectivity of predicates of which nothing is known: that of a comparison in System R (Selinger et al., "Access
+#: The selectivity of predicates without a known one: that of a comparison in System R (Selinger et al., "Access
 #: Path Selection in a Relational Database Management System", SIGMOD 1979, table 1).
 DEFAULT_SELECTIVITY = 1 / 3
 
@@ -43,11 +43,11 @@ class Statistics:
     Parameters
     ----------
     rates : mapping of str to float
-        Events of each variable per unit of time, those that its own conditions let through.
+        For each variable, the events per unit of time that satisfy its own conditions.
     selectivities : mapping of (str, str) to float
-        For each pair the share, from 0 to 1, of its pairs of events in the order in time that the pattern asks for of
-        which all predicates between both hold. A variable with itself: the share of its events, or of neighbours
-        among its repetitions, of which its own predicates hold.
+        For each pair of variables, the share (from 0 to 1) of the pairs of their events, in an order in time that the
+        pattern allows, that satisfy all predicates between the two. For a variable with itself, the share of its
+        events, or of neighbours among its repetitions, that satisfy its own predicates.
 
     Examples
     --------

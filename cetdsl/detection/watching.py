@@ -1,8 +1,9 @@
 """The values that a decision function compares after each slice, as arrays, so that kernels can pass over slices.
 
-Python decides: whether an invariant is violated, and what follows from it, is said by the decision function alone. What
-is here tells a kernel enough to know that a slice cannot matter. Expected numbers of partial matches are products, so a
-set of variables is the list of its factors; a comparison is two lists of sets; all are recorded once for each plan.
+Only the decision function, in Python, decides whether an invariant is violated, and what follows. The arrays of this
+module tell a kernel enough to recognize slices that cannot matter. Expected numbers of partial matches are products, so
+a set of variables is stored as the list of its factors, and a comparison as two lists of sets; all are stored once per
+plan.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Bools = npt.NDArray[np.bool_]
 class Factors(NamedTuple):
     """The factors of the expected numbers of partial matches of one branch."""
 
-    #: Length of a window, and the least that an expected number of events, or a share, is taken for.
+    #: Length of a window, and the least value of an expected number of events, or of a selectivity.
     length: float
     least: float
     #: 1 where matches may begin at any time, else 0.
@@ -35,17 +36,17 @@ class Factors(NamedTuple):
     #: By variable, the bounds of its sets; ``at_most`` is 0 where there is none.
     at_least: Ints
     at_most: Ints
-    #: By variable, of how many attributes predicates say that they rise, or fall, from each event of a set to the next.
+    #: By variable, the number of attributes that predicates make rise, or fall, from each event of a set to the next.
     monotone: Ints
     #: ``pair[i, j]`` is the column of the selectivity of two variables; -1: it is 1.
     pair: Ints
-    #: By column, whether the predicates are asked of all events of a set, and whether of neighbours.
+    #: By column, whether the predicates are tested for all events of a set, and whether for neighbours.
     pairwise: Bools
     adjacent: Bools
 
 
 class Sets(NamedTuple):
-    """The sets of variables whose expected numbers are needed, and what each is made of."""
+    """The sets of variables whose expected numbers of partial matches are needed, and their factors."""
 
     #: ``member[start[s]:start[s + 1]]`` are the variables of set ``s``, those that bind one event first.
     member: Ints
@@ -71,15 +72,15 @@ class Watched(NamedTuple):
     #: ``2 * c`` and ``2 * c + 1``.
     side: Ints
     side_start: Ints
-    #: Where those begin that the other side has, too: what is before them tells small differences.
+    #: By side, where the sets begin that the other side has, too. Only the sets before them show small differences.
     side_shared: Ints
     #: The set that both sides of a condition have in common (-1: none), and whether a tie violates it.
     common: Ints
     strict: Bools
-    #: The distance of each condition, and the slice since which it fades.
+    #: The distance of each condition, and the number of the slice since which it fades.
     distance: Doubles
     since: Ints
-    #: Slices until half of a distance is forgotten (0: never), and the least that is a distance.
+    #: Slices until half of a distance is forgotten (0: never), and the least distance that counts.
     half_life: float
     least: float
     #: How many slices the decision function has seen.
@@ -96,7 +97,7 @@ class Watch:
     Parameters
     ----------
     expectation : Expectation
-        Of what is known before the first slice.
+        That of the statistics known before the first slice.
 
     Examples
     --------
@@ -121,7 +122,7 @@ class Watch:
             statistics.selectivities.get(pair, DEFAULT_SELECTIVITY if column < len(compared) else 1.0)
             for column, pair in enumerate(self._pairs)
         ]
-        #: Rates by variable and selectivities by pair, as they are taken to be before the first slice.
+        #: The rates by variable, and then the selectivities by pair, that are assumed before the first slice.
         self.begin: Doubles = np.array([*map(statistics.rate, names), *shares], dtype=np.float64)
         pair = np.full((len(names), len(names)), -1, dtype=np.int64)
         for column, (i, j) in enumerate(columns):
@@ -146,22 +147,22 @@ class Watch:
         return Statistics(dict(zip(names, rates, strict=True)), dict(zip(self._pairs, shares, strict=True)))
 
     def always(self) -> Watched:
-        """Returns that each slice is looked at."""
+        """Returns a watch by which the decision function looks at each slice."""
         return self._watched(ALWAYS)
 
     def deviations(self, threshold: float, then: Sequence[float]) -> Watched:
-        """Returns a watch on slices in which a statistic differs by a share from its earlier value."""
+        """Returns a watch for slices in which a statistic differs by a share from its earlier value."""
         watched = self._watched(DEVIATIONS)
         return watched._replace(threshold=threshold, then=np.array(then, dtype=np.float64))
 
     def conditions(self, sides: Sequence[tuple[tuple[Shape, ...], tuple[Shape, ...], int, bool]]) -> Watched:
-        """Returns that slices are looked at in which one of some conditions may be violated.
+        """Returns a watch for slices in which one of some conditions may be violated; all distances are 0.
 
         Parameters
         ----------
         sides : sequence of tuple
-            Of each condition what is on its left and on its right, the mask that both have in common (0: none), and
-            whether a tie violates it. Distances are 0.
+            For each condition, its left and right shapes, the mask that both sides have in common (0: none), and
+            whether a tie violates it.
         """
         numbers: dict[int, int] = {}
         own, shared = [], []
@@ -183,7 +184,7 @@ class Watch:
         )
 
     def on_trial(self, watched: Watched, plan: Sequence[int], before: Sequence[int], slices: int) -> Watched:
-        """Returns a copy that also costs two plans for ``slices`` slices, given by the masks of their steps."""
+        """Returns a copy that also costs two plans, given by the masks of their steps, for ``slices`` more slices."""
         sets = [*_sets_of(watched.sets), *plan, *before]
         begin = len(sets) - len(plan) - len(before)
         number = np.arange(begin, len(sets), dtype=np.int64)
@@ -216,7 +217,7 @@ class Watch:
         )
 
     def sets(self, masks: Sequence[int]) -> Sets:
-        """Returns what some sets of variables, given by their masks, are made of."""
+        """Returns the factors of some sets of variables, given by their masks."""
         made = [self._made(mask) for mask in masks]
         terms = [term for one in made for term in one.terms]
         return Sets(

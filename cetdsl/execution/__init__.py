@@ -1,4 +1,4 @@
-"""Physical plans as DataFrames. Each of these modules says by ``@runs`` which operators its functions run."""
+"""Runs physical plans as DataFrames. The imported modules register, by ``@runs``, the functions that run operators."""
 
 from cetdsl.execution import (  # noqa: F401
     aggregate,

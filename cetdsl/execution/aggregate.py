@@ -1,4 +1,4 @@
-"""Executes the strategies that aggregate in kernels: events become answers, which are merged where they must be."""
+"""Executes the strategies that aggregate in kernels, and merges partial results."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def answer(df: DataFrame, plan: Propagate | PanesInPlace | Sweep | Messages | Co
 
 @runs(BuildPanes)
 def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
-    """Gives a matrix per key and pane, so that all cores work on one long key; no row is copied.
+    """Gives a matrix per key and pane, so that all cores can work on one long key; no event is copied.
 
-    A stream keeps matrices in parcels, by the shares of their events.
+    On a stream, the matrices come in parcels, grouped by the share of the keys that their events belong to.
     """
     rows = execute(df, plan.child)
     kinds = _matrix_types(rows.spec)
@@ -96,7 +96,7 @@ def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
 
 @runs(BuildStretches)
 def build_stretches(df: DataFrame, plan: BuildStretches) -> Rows:
-    """Gives a matrix per key, pane and stretch, and when that begins and ends, without a shuffle."""
+    """Gives a matrix per key, pane and stretch, with the stretch's first and last time, without a shuffle."""
     rows = execute(df, plan.child)
     kinds = _matrix_types(rows.spec)
     schema = _matrix_schema(rows, plan.source, of_stretches(rows.spec.layout, len(kinds)), kinds)
@@ -111,7 +111,7 @@ def _matrix_schema(rows: Rows, source: Source, layout: RowLayout, kinds: list[T.
 
 
 def _matrix_types(spec: KernelSpec) -> list[T.DataType]:
-    """Returns the columns of matrices: two for whole numbers, small and large ones, and one for rounded ones."""
+    """Returns the types of the matrix columns: two for whole numbers (small and large ones), and one for doubles."""
     exact = [is_exact_accumulator(spec, accumulator) for accumulator in spec.answer.accumulators]
     kinds: list[T.DataType] = [T.BinaryType(), T.StringType()] if any(exact) else []
     return kinds if all(exact) else [*kinds, T.BinaryType()]
@@ -126,7 +126,7 @@ def merge(df: DataFrame, plan: Merge) -> Rows:
 
 @runs(MultiplyStretches)
 def multiply_stretches(df: DataFrame, plan: MultiplyStretches) -> Rows:
-    """Gives the answer of a kernel, and which keys have none."""
+    """Gives the answers of keys, and the keys that have no answer because their stretches overlap."""
     rows = execute(df, plan.child)
     if rows.spec.answer.partial:
         answers = partial_schema(rows, plan.source)
@@ -137,10 +137,10 @@ def multiply_stretches(df: DataFrame, plan: MultiplyStretches) -> Rows:
 
 @runs(ReadAgain)
 def read_again(df: DataFrame, plan: ReadAgain) -> Rows:
-    """Gives the answers of stretches, and of the keys that have none those of another plan over their events.
+    """Gives the answers from stretches; the keys without such an answer are answered by another plan over their events.
 
-    Spark finds out which keys these are before it reads their events, and reads nothing if there are none: an adaptive
-    plan drops a join with no rows.
+    Spark finds these keys first, and then reads their events. If there are no such keys, it reads nothing, because
+    adaptive execution drops a join with no rows.
     """
     rows = execute(df, plan.child)
     answers, keys = apart(rows.data, len(plan.source.keys), bool(plan.source.window))
@@ -171,7 +171,7 @@ def partial_schema(rows: Rows, source: Source) -> T.StructType:
 
 @runs(Union)
 def union(df: DataFrame, plan: Union) -> Rows:
-    """Puts the partial results of the sides of an AND together, with the number of the side behind their keys.
+    """Unites the partial results of the sides of an AND, with the number of the side behind their keys.
 
     Each side reads the input by itself, and sends only the events that its own variables can bind.
     """

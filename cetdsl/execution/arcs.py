@@ -1,9 +1,10 @@
-"""Arcs: the edges of "maximal" trends, which no longer path goes round, found and followed by Spark's joins.
+"""Arcs: the edges that no longer path bypasses, which "maximal" trends follow; Spark's joins find and follow them.
 
-Cells say which events may follow another one without listing them; which edges a longer path goes round, they do not
-say. So the edges are listed, and rounds of joins go on from each event that several others follow, to all that is
-reached from it. A path round an edge ends where the edge does, so no round goes beyond the last event that follows the
-first one directly. No task holds a group. Time grows with the pairs of an event and what is reached from it so.
+:mod:`cetdsl.execution.cells` finds the events that may follow another one without listing edges, but it cannot find the
+edges that a longer path bypasses. So this module lists all edges, and computes their transitive reduction: rounds of
+joins go from each event that several others follow to all events that can be reached from it. A path that bypasses an
+edge ends where the edge ends, so no round goes beyond the last direct follower of the first event. No task holds a
+group. The time grows with the number of pairs of an event and an event reached from it in this way.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from cetdsl.execution.cells import FEW_ROWS, kept, tasks_for
 from cetdsl.execution.expressions import union
 
 _LOG = logging.getLogger("cetdsl.joins")
-#: Edges that joins list, at most: 24 bytes each, and some ten times as many pairs of events that paths join.
+#: The most edges that joins list; each takes 24 bytes, and paths join some ten times as many pairs of events.
 MOST_PAIRS = 10**9
-#: Where a round comes to what it reaches in so many ways, on average, most of it has been reached before as well.
+#: If a round reaches its pairs along so many paths each, on average, earlier rounds have reached most of them, too.
 _MERGING = 2
 
 
 def refuse_many(pairs: int) -> None:
-    """Raises if ``pairs`` pairs of events have equal values, so many that their edges would fill the disks."""
+    """Raises if so many pairs of events have equal values that their edges would fill the disks."""
     if pairs > MOST_PAIRS:
         raise GroupTooLarge(
             f'joins list the edges of "maximal" trends, and {pairs:,} pairs of events have the equal values that an '
@@ -41,11 +42,11 @@ class Arcs:
 
     It has the methods of :class:`~cetdsl.execution.cells.Cells`, so that searches for paths take either.
 
-    Nodes are rows with a number ``c``, which ``x`` and ``y`` refer to. The edges are those of a checkpoint, as each
-    question reads them.
+    Nodes are rows with a number ``c``, which ``x`` and ``y`` refer to. The edges should be checkpointed, as each search
+    reads them again.
     """
 
-    #: The column of a node that says what may follow it.
+    #: The columns of a node that determine its followers.
     leading = frozenset(["c"])
 
     def __init__(self, edges: DataFrame) -> None:
@@ -76,7 +77,7 @@ class Arcs:
 
 
 def reduced(edges: DataFrame) -> DataFrame:
-    """Returns the edges ``x`` to ``y`` that no longer path goes round: the transitive reduction.
+    """Returns the edges ``x`` to ``y`` that no longer path bypasses: the transitive reduction.
 
     The edges are those of a graph without cycles; ``v`` is the time of the later event.
     """
@@ -92,9 +93,9 @@ def reduced(edges: DataFrame) -> DataFrame:
 
 
 def _reached(edges: DataFrame) -> list[DataFrame]:
-    """Returns, for paths of 2, 3, ... edges, the pairs of the node ``a`` that they begin with and ``z``, their end.
+    """Returns, for paths of 2, 3, ... edges, the pairs of their first node ``a`` and their last node ``z``.
 
-    Nodes that merely one edge leads from are left out, as no path goes round it.
+    Paths do not begin with nodes that have only one outgoing edge, as no longer path bypasses it.
     """
     several = edges.groupBy("x").agg(F.count("*").alias("edges"), F.max("v").alias("last")).filter("edges > 1")
     begun = several.select(F.col("x").alias("a"), "last")

@@ -1,11 +1,11 @@
-"""Cells: where joins look for the events that may follow another one, without listing the edges between them.
+"""Cells: by which joins find the events that may follow another one, without listing the edges between them.
 
-A transition sorts its later events into *lists*, one per value of its equalities. A list of many events is cut into
+Each transition groups its later events into *lists*, one per value of its equalities. A list of many events is cut into
 *ranges* of values and *slices* of time, both by quantiles, so that neither outliers nor hot values put most events into
-one; where a range and a slice cross is a cell. A from-edge leads from the cell of an event to it. A to-edge leads from
-an event to a stretch of ranges and to the slices from its own time on. Both are columns of the event's row, O(n) of
-them, and events meet where their cells are the same. So a hot value is salted by time: its pairs are spread over as
-many tasks as it has cells, and no pair meets twice.
+one of them. A *cell* is the intersection of a range and a slice. A *from-edge* leads from a cell to each event in it. A
+*to-edge* leads from an event to consecutive ranges, and to the slices from its own time on. Both are columns of the
+event's row, so they take O(n) space, and a join on cells finds the pairs of events. So a hot value is salted by time:
+its pairs are spread over as many tasks as it has cells, and no pair is found twice.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from cetdsl.ir.machine import Comparison
 from cetdsl.ir.transitions import RISING, Transition
 from cetdsl.pattern.expressions import HOLDS
 
-#: About so many events make a cell, and lists of fewer are not cut.
+#: About how many events a cell has; lists of fewer events are not cut.
 _CELL_EVENTS = 512
 #: The most ranges of values, and the most slices of time, of one list.
 _MOST_PARTS = 64
 _QUANTILES = [number / _MOST_PARTS for number in range(1, _MOST_PARTS)]
-#: About so many events of a list side are in one task, however many there are in all.
+#: About how many rows of a side of a join are in one task.
 _TASK_EVENTS = 200_000
-#: So many rows are sent to all tasks, which saves a shuffle of what they are joined with.
+#: Up to so many rows are broadcast, which saves a shuffle of the rows that they are joined with.
 FEW_ROWS = 200_000
-#: Quantiles are right to one in so many ranks.
+#: The accuracy of approximate quantiles: ranks are right to one part in so many.
 _ACCURACY = 1000
 _WITH_QUANTILES = (NumericType, DateType, TimestampType, TimestampNTZType)
 
 
 class Cells:
-    """The from-edges and to-edges of a transition, which has a ``number``, over nodes.
+    """The from-edges and to-edges over nodes, of the transition with a ``number``.
 
-    Nodes are rows with a struct of key and window ``g``, a state ``q``, the columns ``instant`` that events are ordered
-    by, of which ``u`` is the time, compared values ``f0``, ..., and events ``e``. ``nodes`` gets further columns, which
-    all methods but :meth:`usable` expect; a job looks for lists that are to be cut.
+    Nodes are rows with a struct of key and window ``g``, a state ``q``, the columns ``instant`` that order events, of
+    which ``u`` is the time, compared values ``f0``, ..., and events ``e``. The constructor adds further columns, in the
+    attribute ``nodes``, which all methods but :meth:`usable` expect. It runs a job to find the lists to cut.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Cells:
         self.nodes = nodes if cuts is None else self._placed(nodes, cuts)
 
     def usable(self, *, later: bool) -> Column:
-        """Whether a node may be on one side of an edge, by its state and by values that are not NULL."""
+        """Whether a node's state, and values that are not NULL, let it be the later (or earlier) end of an edge."""
         edge = self.transition.edge
         state = F.col("q") == (edge.target if later else edge.source)
         used = {c.later if later else c.earlier for c in (*self.transition.index, *self.transition.rest)}
@@ -83,7 +83,7 @@ class Cells:
 
     @property
     def leading(self) -> frozenset[str]:
-        """The columns of nodes that say what may follow them."""
+        """The columns of a node that determine its followers."""
         compared = (*self.transition.index, *self.transition.rest)
         stretch = self._names[1:] if self._is_cut else []
         event = ["e"] if self.transition.edge.listed else []
@@ -92,7 +92,7 @@ class Cells:
     # -- from-edges and to-edges -----------------------------------------------------------------------------------
 
     def _cuts(self, nodes: DataFrame) -> DataFrame | None:
-        """Returns where long lists are cut: quantiles of ``times`` and ``values``, and the number of ``parts``."""
+        """Returns how long lists are cut: quantiles of ``times`` and ``values``, and the number of ``parts``."""
         names = [f"h{n}" for n in range(len(self.transition.equalities) + 1)]
         lists = self._named_lists(later=True)
         later = nodes.filter(self.usable(later=True))
@@ -113,7 +113,7 @@ class Cells:
         return combine(operator.and_, [F.col(n) == c for n, c in zip(names, self._listed(later=later), strict=True)])
 
     def _placed(self, nodes: DataFrame, cuts: DataFrame) -> DataFrame:
-        """Adds the from-edge and the to-edge of each node; nodes of uncut lists are in the only cell of these."""
+        """Adds the from-edge and the to-edge of each node; an uncut list has only one cell."""
         names = [name for name in cuts.columns if name.startswith("h")]
         last, time = F.col("parts") - 1, _part("u", "times")
         low, high, value = [F.lit(0), F.lit(0)], [F.lit(0), F.lit(0)], F.lit(0)
@@ -135,9 +135,9 @@ class Cells:
     # -- pairs -----------------------------------------------------------------------------------------------------
 
     def followed(self, earlier: DataFrame, later: DataFrame) -> DataFrame:
-        """Joins rows to the nodes that may follow them; the columns of the rows end with ``_0``.
+        """Joins rows to the nodes that may follow them; the columns of the rows get the suffix ``_0``.
 
-        The rows have the columns of nodes, and perhaps others.
+        The rows have the columns of nodes, and may have others.
         """
         rows, nodes, meet = self._sides(earlier, later)
         return rows.join(nodes, meet)
@@ -153,28 +153,28 @@ class Cells:
         return int(found[0] or 0) if found else 0
 
     def side(self, nodes: DataFrame) -> DataFrame:
-        """Returns those of some nodes that may follow others."""
+        """Returns those of the nodes that can be the later end of an edge."""
         return nodes.filter(self.usable(later=True))
 
     def spread(self, side: DataFrame, size: int) -> DataFrame:
-        """Returns the nodes of a :meth:`side`, ``size`` of them, in the tasks that look for followers.
+        """Distributes the ``size`` nodes of a :meth:`side` to the tasks that look for followers.
 
-        Where they are :func:`kept`, rounds of :meth:`followed` send only rows to tasks, and none of these nodes.
+        If the result is :func:`kept`, rounds of :meth:`followed` shuffle only the rows, and none of these nodes.
         """
         meet = [self._place] if self._is_numbered else self._stands()
         return side.repartition(tasks_for(side.sparkSession, size), *meet)
 
     def _stands(self) -> list[Column]:
-        """The list and the cell that a later event stands in."""
+        """The columns of the list and the cell of a later event."""
         return [*self._listed(later=True), *([F.col(self._cell)] if self._is_cut else [])]
 
     @property
     def _place(self) -> Column:
-        """A number for the list and the cell that a later event stands in; others may have the same one."""
+        """A hash of the list and the cell of a later event."""
         return F.xxhash64(*self._stands())
 
     def preceded(self, earlier: DataFrame, later: DataFrame) -> DataFrame:
-        """Finds the same pairs as :meth:`followed`, with few later rows sent to all tasks and earlier rows nowhere."""
+        """Finds the same pairs as :meth:`followed`: broadcasts the later rows, which are few, and shuffles nothing."""
         rows = earlier.filter(self.usable(later=False))
         rows = rows.toDF(*(f"{name}_0" for name in rows.columns))
         keys = zip(self._listed(later=False, suffix="_0"), self._listed(later=True), strict=True)
@@ -182,10 +182,10 @@ class Cells:
         return rows.join(F.broadcast(later.filter(self.usable(later=True))), meet)
 
     def _sides(self, earlier: DataFrame, later: DataFrame) -> tuple[DataFrame, DataFrame, Column]:
-        """Returns rows once for each cell that they lead to, nodes, and the condition under which one follows.
+        """Returns the earlier rows, once for each cell that they lead to, the later nodes, and the join condition.
 
-        By one whole number Spark joins faster than by several values. So rows meet by the number of the place that they
-        lead to, and values are compared then: as bounds, or Spark would join by them, too.
+        Spark joins faster by one whole number than by several values. So the join key is a hash of list and cell, and
+        the values are compared afterwards: by two inequalities each, as Spark would add equalities to the join key.
         """
         rows, x = earlier.filter(self.usable(later=False)), []
         if self._is_cut:
@@ -216,10 +216,10 @@ class Cells:
     # -- whether there is a neighbour at all -----------------------------------------------------------------------
 
     def marked(self, nodes: DataFrame, others: DataFrame, *, forward: bool) -> DataFrame:
-        """Adds whether a node is ``linked``: follows one of some others (``forward``), or one of these follows it.
+        """Adds whether a node is ``linked``: it follows one of the ``others`` (``forward``), or one of them follows it.
 
-        Where values and times tell, which is so for equalities with at most one order or inequality, the work is linear
-        in the nodes, but for sorting. Otherwise pairs are tested until one is found.
+        If the transition has only equalities and at most one order or ``!=``, extremes of times decide this, and the
+        work is linear in the nodes, except for sorting. Otherwise pairs are tested until one is found.
         """
         asking = nodes.filter(self.usable(later=forward))
         giving = others.filter(self.usable(later=not forward))
@@ -240,27 +240,28 @@ class Cells:
         return found.unionByName(nodes.filter(~self.usable(later=forward)).withColumn("linked", F.lit(False)))
 
     def _time(self, suffix: str = "") -> Column:
-        """Returns the column that events are ordered by; numbers are aggregated without sorting, unlike structs."""
+        """Returns the column that orders events: a plain number if possible, which Spark aggregates without sorting."""
         columns = [F.col(f"{name}{suffix}") for name in self._instant]
         return columns[0] if len(columns) == 1 else F.struct(*columns)
 
     def _extremes(self, giving: DataFrame, more: list[Column], *, forward: bool) -> DataFrame:
-        """Returns the instant ``best`` of each list: the first one of earlier events, the last one of later events."""
+        """Returns for each list the instant ``best``: the first of the earlier events, or the last of later ones."""
         return giving.groupBy(*self._named_lists(later=not forward), *more).agg(
             (F.min if forward else F.max)(self._time()).alias("best")
         )
 
     def _compared(self, asking: DataFrame, best: DataFrame, *, forward: bool) -> DataFrame:
-        """Adds whether the best instant of a node's list is before it, or after it; ``best`` may depend on a value."""
+        """Adds whether the best instant of a node's list is before the node (``forward``), or after it."""
         names = [name for name in best.columns if name.startswith("h")]
         rows = asking.join(best.hint("shuffle_hash"), self._same(names, later=forward), "left")
         beats = self._time() > F.col("best") if forward else self._time() < F.col("best")
         return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias("linked"))
 
     def _of_another_value(self, asking: DataFrame, giving: DataFrame, other: Comparison, *, forward: bool) -> DataFrame:
-        """Adds whether a node's list has an event of another value before it, or after it.
+        """Adds whether a node's list has an event of another value before the node (``forward``), or after it.
 
-        Two instants of each list tell: the best one, and the best one of another value than that one has.
+        Two instants of each list suffice: the best one, and the best one among events of other values than that of the
+        first.
         """
         asked, given = (f"f{c}" for c in ((other.later, other.earlier) if forward else (other.earlier, other.later)))
         best = self._extremes(giving, [F.col(given).alias("y")], forward=forward)
@@ -276,8 +277,11 @@ class Cells:
         return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias("linked"))
 
     def _beyond_bound(self, asking: DataFrame, giving: DataFrame, order: Comparison, *, forward: bool) -> DataFrame:
-        """Goes along the values, range by range, with the best instant so far."""
-        # Bounds before values where the bound itself is allowed.
+        """Adds whether a node's list has an event within the node's bound that is before (``forward``) or after it.
+
+        A scan along the values, range by range, carries the best instant so far.
+        """
+        # At equal values, bounds come first if the order allows equality.
         ascending = (order.op in RISING) == forward
         given = self._along(giving, order, later=not forward).withColumn("best", self._time())
         rows = self._along(asking, order, later=forward).withColumn("gives", F.lit(False))
@@ -319,7 +323,7 @@ class Cells:
 
 @contextmanager
 def kept(parts: list[DataFrame]) -> Iterator[None]:
-    """Keeps DataFrames, and in which tasks their rows are, while the block runs; a checkpoint forgets the latter."""
+    """Persists DataFrames while the block runs; unlike checkpoints, these remember how their rows are partitioned."""
     for part in parts:
         part.persist().count()
     try:
@@ -330,7 +334,7 @@ def kept(parts: list[DataFrame]) -> Iterator[None]:
 
 
 def tasks_for(session: SparkSession, size: int) -> int:
-    """Returns how many tasks keep ``size`` rows between rounds of joins."""
+    """Returns the number of tasks for ``size`` rows that are kept between rounds of joins."""
     return max(parallelism(session), -(-size // _TASK_EVENTS))
 
 
@@ -344,6 +348,6 @@ def _distinct(rows: DataFrame) -> DataFrame:
 
 
 def _part(column: str, quantiles: str) -> Column:
-    """Returns the part of a list that a value lies in, by the number of quantiles up to it."""
+    """Returns the number of the part of a list in which a value lies, from the number of quantiles up to the value."""
     below = F.size(F.filter(quantiles, lambda quantile: quantile <= F.col(column)))
     return F.floor(below * F.col("parts") / _MOST_PARTS).cast("int")

@@ -21,7 +21,7 @@ from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import in_backquotes
 
-#: What can be counted of rows, or told of a term in them.
+#: What a measure counts or finds: rows where a condition holds, NULLs, the least or greatest value, distinct values.
 HOLDS, NULL, LEAST, GREATEST, DISTINCT = "holds", "null", "least", "greatest", "distinct"
 _MEASURES: dict[str, Callable[[Column], Column]] = {
     HOLDS: F.count_if,
@@ -30,7 +30,7 @@ _MEASURES: dict[str, Callable[[Column], Column]] = {
     GREATEST: F.max,
     DISTINCT: F.approx_count_distinct,
 }
-#: Keys are sampled by their hash, in so many steps.
+#: Keys are sampled by their hash modulo this number.
 _STEPS = 1_000_000
 _NOTHING = Compiled(Automaton((), (), (), (), ()), (), Machine((), (), (), ()), (), (), (), (), ())
 
@@ -39,8 +39,8 @@ _NOTHING = Compiled(Automaton((), (), (), (), ()), (), Machine((), (), (), ()), 
 class Measure:
     """A measure of a term, taken over the rows for which all conditions in ``among`` hold.
 
-    Rows without a time are no events. A condition is evaluated only where those before it hold, as one that guards
-    another must come first.
+    Rows without a time are no events and do not count. A condition is evaluated only for rows for which the conditions
+    before it hold, because an earlier one may guard a later one from an error.
     """
 
     what: str
@@ -90,7 +90,7 @@ class Census:
         if measure.what == NULL:
             term = term.isNull()
         told = _MEASURES[measure.what](self._among(measure.among, term))
-        # NULL is a value of a key, which the function of Spark leaves out.
+        # For a key, NULL is a value of its own, but Spark's function does not count it.
         return told if measure.what != DISTINCT else told + F.bool_or(term.isNull()).cast("int")
 
     def _among(self, conditions: tuple[Expr, ...], term: Column) -> Column:
@@ -130,7 +130,7 @@ class Census:
     def sampled(self, keys: Sequence[str], share: float) -> DataFrame:
         """Returns all rows of about a share of the keys; without keys, the earliest rows, about this share of all."""
         if keys:
-            # Equal doubles have equal hashes but for the two zeros.
+            # Equal doubles have equal hashes, except for the two zeros.
             columns = [F.expr(equal_zeros(in_backquotes(name), self._frame.type_of(name))) for name in keys]
             return self._df.filter(F.pmod(F.xxhash64(*columns), F.lit(_STEPS)) < int(share * _STEPS))
         ticks = self._frame.ticks
@@ -148,9 +148,9 @@ class Census:
 
 @contextmanager
 def held(df: DataFrame, names: Collection[str] | None) -> Iterator[DataFrame]:
-    """Yields the rows of a DataFrame with these columns alone, read once however often they are used meanwhile.
+    """Yields the rows of a DataFrame with these columns alone, persisted, so that repeated use reads the input once.
 
-    None are all columns, which are not kept.
+    If ``names`` is None, all columns are yielded, and nothing is persisted.
     """
     if names is None:
         yield df
@@ -168,7 +168,7 @@ def held(df: DataFrame, names: Collection[str] | None) -> Iterator[DataFrame]:
 def totals_of(counted: DataFrame) -> Mapping[str, float]:
     """Returns the number of trends of each query in all groups and windows, given the answer in logarithms.
 
-    Numbers that are whole and below 2^45 are exact; infinity stands for what is beyond doubles.
+    Whole numbers below 2^45 are exact; numbers beyond the range of doubles are infinite.
     """
     power = F.pow(F.lit(2.0), F.col("count"))
     whole = F.when(F.col("count") < 45, F.round(power)).otherwise(power)

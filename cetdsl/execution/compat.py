@@ -58,7 +58,7 @@ def is_case_sensitive(session: SparkSession) -> bool:
 
 
 def as_session(spark: object) -> SparkSession:
-    """Returns a session as it is, classic or of Connect.
+    """Checks and returns a session, which may be classic or of Spark Connect.
 
     Raises
     ------
@@ -78,9 +78,9 @@ def as_session(spark: object) -> SparkSession:
 
 
 def _refuse_stopped(session: SparkSession) -> None:
-    """Raises if a session is stopped; what PySpark says of one would be an assertion without a word, at some places."""
+    """Raises if a session is stopped; in some places PySpark itself would only fail an assertion without a message."""
     context = context_of(session)
-    # A stopped context has lost its hold on the JVM, which knows when it was started.
+    # A stopped context has lost its JVM object, and with it the attribute startTime.
     stopped = getattr(session, "is_stopped", False) if context is None else not hasattr(context, "startTime")
     if stopped:
         raise EngineError(
@@ -90,7 +90,7 @@ def _refuse_stopped(session: SparkSession) -> None:
 
 
 def alive(df: DataFrame) -> DataFrame:
-    """Returns a DataFrame as it is; raises EngineError if its session is stopped."""
+    """Returns the DataFrame; raises EngineError if its session is stopped."""
     _refuse_stopped(df.sparkSession)
     return df
 
@@ -135,14 +135,14 @@ def as_dataframe(events: object) -> DataFrame:
 
 
 def _index_names(events: Any) -> list[str]:
-    """Returns the names in an index of pandas that are no columns; the index that rows have by themselves has none."""
+    """Returns the names of a pandas index's levels, which are no columns; pandas' default index has none."""
     return [name for name in events.index.names if name is not None and name not in events.columns]
 
 
 def refuse_streaming(df: DataFrame, asked: str, instead: str = "") -> None:
-    """Raises if the DataFrame is a stream: the request needs all events, or a job at once.
+    """Raises if the DataFrame is a stream, because the request needs all events, or a job at once.
 
-    The error says what can be asked ``instead``, if there is something.
+    The error says what the user can ask ``instead``, if there is something.
     """
     if df.isStreaming:
         raise StreamingNotSupported(
@@ -157,7 +157,7 @@ def refuse_limited(df: DataFrame, limit: int | None) -> None:
         refuse_streaming(df, "a limited number of trends")
 
 
-#: Where Spark notes the delay of a column's watermark, in milliseconds.
+#: The key of a column's metadata under which Spark stores the delay of a watermark, in milliseconds.
 WATERMARK = "spark.watermarkDelayMs"
 
 
@@ -169,7 +169,7 @@ def watermarks_of(df: DataFrame) -> dict[str, int] | None:
     return {name: 1000 * int(delay) for name, delay in noted.items() if delay is not None}
 
 
-#: The setting that names what keeps state, and what keeps that of arbitrary stateful processing.
+#: The setting that names the provider of state stores, and the provider that arbitrary stateful processing requires.
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -177,8 +177,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 def why_no_state_of_events(session: SparkSession) -> str | None:
     """Returns why there is no arbitrary stateful processing in a session; None if there is.
 
-    PySpark has ``transformWithStateInPandas`` since 4.0, and ``transformWithState`` over rows since 4.1, which holds
-    all rows of a task's answer at once; so the former does for all versions.
+    PySpark has ``transformWithStateInPandas`` since 4.0. It also has ``transformWithState`` over rows since 4.1, but
+    that holds all rows of a task's answer at once, so cetdsl uses the former in all versions.
     """
     if find_spec("google") is None or find_spec("google.protobuf") is None:
         return "the package protobuf, by which PySpark reaches such state, is not installed"
@@ -189,20 +189,21 @@ def why_no_state_of_events(session: SparkSession) -> str | None:
 
 
 def shuffle_tasks(session: SparkSession) -> int:
-    """Returns how many tasks a shuffle sends rows to; as many shares of keys are packed.
+    """Returns how many tasks a shuffle sends rows to, which is also the number of shares of keys in parcels.
 
-    Where the setting is no number, as ``auto`` of some platforms, they are as many as can run at the same time.
+    If the setting is no number, such as ``auto`` of some platforms, it is the number of tasks that can run at the same
+    time.
     """
     return _set_shares(session) or parallelism(session)
 
 
 def kept_shares(session: SparkSession) -> int:
-    """Returns in how many shares of their keys a stream keeps rows: as many as tasks of a shuffle, if that is settled.
+    """Returns into how many shares of their keys a stream divides the rows that it keeps: the tasks of a shuffle.
 
     Raises
     ------
     StreamingNotSupported
-        If the setting is no number: a later run could come to another one, and not find what was kept.
+        If the setting is no number: a later run could use another one, and would not find the kept rows.
     """
     shares = _set_shares(session)
     if shares is None:
@@ -215,7 +216,7 @@ def kept_shares(session: SparkSession) -> int:
 
 
 def _set_shares(session: SparkSession) -> int | None:
-    setting = session.conf.get(SHARES) or ""  # a second argument would stand in for Spark's own default
+    setting = session.conf.get(SHARES) or ""  # a second argument would replace Spark's own default
     return int(setting) if setting.isdecimal() else None
 
 
@@ -224,29 +225,29 @@ BATCH_BYTES, UNMEASURED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**3
 
 
 def leave_batches_unmeasured(session: SparkSession) -> None:
-    """Has Spark cut rows for Python workers into batches by their number alone, unless the session limits bytes.
+    """Makes Spark cut rows for Python workers into batches by their number alone, unless the session limits bytes.
 
-    To keep to a limit, newer versions of Spark add up the sizes of all columns after each row, which takes about as
-    long as sending it. The default is such a limit. Without one, batches have so many rows as
-    ``spark.sql.execution.arrow.maxRecordsPerBatch`` says, 10,000 by default, as in all versions of Spark.
+    To respect a limit in bytes, newer versions of Spark add up the sizes of all columns after each row, which takes
+    about as long as sending the row, and their default is such a limit. Without a limit, a batch has as many rows as
+    ``spark.sql.execution.arrow.maxRecordsPerBatch`` says, 10,000 by default in all versions.
     """
     try:
         if session.conf.get(BATCH_BYTES, None) is not None:
             return
         session.conf.set(BATCH_BYTES, UNMEASURED)
-    except PySparkException:  # of platforms that let nobody set it
+    except PySparkException:  # some platforms do not allow setting it
         return
     _LOG.info("%s is %s from now on in this session, as measuring each row takes long", BATCH_BYTES, UNMEASURED)
 
 
-#: Spark says about 2^63 bytes where it knows nothing.
+#: If Spark has no estimate, it reports about 2^63 bytes; estimates from here on count as none.
 _NO_ESTIMATE = 1 << 60
-#: How Spark tells its estimate: "37.4 MiB", and from 2^63 bytes on "1.23E+22 B".
+#: The format of Spark's estimate: "37.4 MiB", and from 2^63 bytes on "1.23E+22 B".
 _ESTIMATE = re.compile(r"Statistics\(sizeInBytes=([\d.]+(?:E\+?\d+)?) ([KMGTPE]?)i?B")
 #: The estimates of :func:`bytes_of`, by DataFrame.
 _ESTIMATES: WeakKeyDictionary[DataFrame, dict[tuple[str, ...], int | None]] = WeakKeyDictionary()
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters
-#: How many tasks share one large key where Connect's server does not tell how many it can run.
+#: The number of tasks that share one large key if the server of Spark Connect does not tell how many it can run.
 USUAL_PARALLELISM = 8
 
 
@@ -278,16 +279,16 @@ def parallelism(session: SparkSession) -> int:
 def is_of_spark(error: Exception) -> bool:
     """Whether an error is Spark's own: captured from the JVM, or sent over Connect.
 
-    They are known by their module, as not all of them share a class.
+    Such errors are recognized by their module, as they have no common base class.
     """
     return any(kind.__module__.split(".")[0] in ("pyspark", "py4j", "grpc") for kind in type(error).__mro__)
 
 
 def bytes_of(df: DataFrame, columns: Sequence[str]) -> int | None:
-    """Returns about how many bytes of some columns Spark expects to read; None where it has no estimate.
+    """Returns about how many bytes of some columns Spark expects to read; None if it has no estimate.
 
-    Spark optimizes the plan for that, and runs no job; it is asked once for a DataFrame and the same columns. Of a join
-    it knows no more than that every row may meet every other, unless tables have statistics.
+    Spark optimizes the plan for this estimate, but runs no job. The estimate is cached by DataFrame and columns. For a
+    join, unless tables have statistics, Spark assumes that every row may join every other.
     """
     if df.isStreaming:
         return None
@@ -305,7 +306,7 @@ def _estimated_bytes(df: DataFrame, columns: Sequence[str]) -> int | None:
     except Exception as error:
         if not is_of_spark(error):
             raise
-        return None  # what is wrong with the plan is told when it runs
+        return None  # an error in the plan is reported when the plan runs
     estimate = _ESTIMATE.search(told)
     size = None if estimate is None else int(float(estimate[1]) * 1024 ** "BKMGTPE".index(estimate[2]))
     return size if size is not None and size < _NO_ESTIMATE else None
@@ -313,7 +314,7 @@ def _estimated_bytes(df: DataFrame, columns: Sequence[str]) -> int | None:
 
 def arrow_type(kind: DataType) -> pa.DataType:
     """Returns the Arrow type in which Spark expects a column from a Python worker."""
-    # Newer versions want to know of which zone timestamps are; whole numbers in UTC they are in any case.
+    # Newer versions require a time zone for timestamps; their values are microseconds in UTC in any case.
     convert = partial(to_arrow_type, timezone="UTC") if _ASKS_ZONE else to_arrow_type
     return convert(kind, error_on_duplicated_field_names_in_struct=True)
 
@@ -321,7 +322,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
 def noted_type(field: StructField) -> str | None:
     """Returns the type that a column of texts was declared with, as ``char(5)``; None for a plain string.
 
-    Spark keeps it as a note, and ignores the blanks that a ``char`` ends with where it is compared.
+    Spark stores this type in the column's metadata, and ignores trailing blanks of a ``char`` in comparisons.
     """
     noted: str | None = field.metadata.get("__CHAR_VARCHAR_TYPE_STRING")
     return noted
@@ -350,7 +351,7 @@ def refuse_unsendable(schema: StructType) -> None:
 def function_names() -> frozenset[str]:
     """Returns the functions that a query may call: those of ``pyspark.sql.functions``, and casts."""
     excluded = {"col", "column", "lit", "expr", "udf", "pandas_udf", "arrow_udf", "udtf", "call_udf", "call_function"}
-    # Its list of names forgets some, such as chr; what it has imported from elsewhere is none of them.
+    # The module's __all__ lacks some, such as chr, so all names count that the module does not import from elsewhere.
     defined = {name for name in dir(F) if str(getattr(getattr(F, name), "__module__", "")).startswith(F.__name__)}
     names = {*getattr(F, "__all__", ()), *defined}
     return frozenset(CASTS) | {
@@ -361,12 +362,12 @@ def function_names() -> frozenset[str]:
 
 
 class _WithoutCallSites:
-    """Within it, PySpark does not note which line of Python makes a column, for Spark's errors to tell.
+    """A context in which PySpark does not record the line of Python that creates a column, for Spark's error messages.
 
-    Lines of cetdsl tell users nothing, and for each column PySpark asks the JVM some ten things more: a third of the
-    time that a plan takes. PySpark's switch is that of the whole process. So columns that users make in other threads
-    meanwhile have no such note either, and the last thread that leaves turns it back. A version without the switch
-    notes the lines.
+    Lines of cetdsl are of no use to users, and for each column PySpark would make some ten more calls to the JVM: a
+    third of the time of making a plan. PySpark's switch applies to the whole process. So columns that users create in
+    other threads in the meantime have no recorded line either, and the last thread that leaves restores the switch.
+    Versions of PySpark without the switch record the lines.
     """
 
     _SWITCH = "_enable_debugging_cache"
@@ -388,15 +389,16 @@ class _WithoutCallSites:
                 setattr(call_sites, self._SWITCH, self._before)
 
 
-#: The one of the process: plans of all threads are made within it.
+#: The only instance in the process: plans of all threads are made within it.
 WITHOUT_CALL_SITES = _WithoutCallSites()
 
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Turns errors of making a DataFrame into cetdsl's: those of plans that run jobs, such as joins round by round.
+    """Turns errors while a DataFrame is made, for example by jobs of round-by-round joins, into cetdsl's own errors.
 
-    Spark Connect's messages nest a hundred levels deep at most, too. PySpark notes no lines of cetdsl meanwhile.
+    It also translates the error of plans that nest deeper than the hundred levels that Spark Connect's messages allow,
+    and keeps PySpark from recording lines of cetdsl.
     """
     try:
         with recovering(), WITHOUT_CALL_SITES:
@@ -411,7 +413,7 @@ def own_errors() -> Iterator[None]:
 
 
 def condition_of(error: BaseException | None) -> str:
-    """Returns the name that Spark has for what went wrong; "" where it has none.
+    """Returns Spark's name for the error condition; "" if it has none.
 
     Examples
     --------
@@ -421,19 +423,19 @@ def condition_of(error: BaseException | None) -> str:
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
 
 
-#: What to do about a syntax error that Spark has found.
+#: The hint for a syntax error that Spark has found.
 SYNTAX_HINT = "look for an operand, a comma or a parenthesis that is missing or one too many"
-#: Where Spark says that an error is, in a text that it alone has read.
+#: The place of an error in Spark's message, which refers to a text that only Spark has seen.
 _PLACE = re.compile(r"(?:;? line \d+ pos \d+;?| ?\(line \d+, pos \d+\))\s*$")
 
 
 def reason_of(error: PySparkException) -> str:
-    """Returns the first line of what Spark says, without the place and the plan."""
-    # What the parser says begins with an empty line.
+    """Returns the first line of Spark's message, without the place and the plan."""
+    # The parser's messages begin with an empty line.
     return _PLACE.sub("", str(error).strip().split("\n")[0])
 
 
-#: What Spark does where an error tells of a term of the query, for :func:`translated`.
+#: What Spark was asked to do, for :func:`translated`, where an error is about a term of the query.
 EVALUATE_TERMS = "evaluate the query's terms"
 
 
@@ -442,18 +444,18 @@ def translated(action: Callable[[], Any], doing: str) -> Any:
     try:
         result = action()
         if isinstance(result, DataFrame):
-            _ = result.schema  # Connect resolves nothing before it is asked
+            _ = result.schema  # Spark Connect resolves nothing before the schema is requested
         return result
     except CetdslError:
         raise
     except PySparkException as error:
         if "SESSION" in condition_of(error):
-            raise  # it was stopped, which no query can help
+            raise  # the session was stopped, which is no error of the query
         raise untranslatable(doing, error) from error
 
 
 def untranslatable(doing: str, error: PySparkException) -> ParseError | QueryTypeError:
-    """Returns the error that Spark cannot do something, by the first line of what it says.
+    """Returns the error that Spark cannot do something, with the first line of Spark's message.
 
     Examples
     --------
@@ -468,7 +470,7 @@ def untranslatable(doing: str, error: PySparkException) -> ParseError | QueryTyp
 
 
 def observed_fields(row: Row) -> dict[str, Any]:
-    """Returns what Spark has observed, by name: the fields of a row, which Connect gives beside their schema.
+    """Returns the observed metrics by name: the fields of a row, or on Spark Connect its values and their schema.
 
     Examples
     --------

@@ -28,7 +28,7 @@ from cetdsl.pattern.expressions import Length, variables
 
 @runs(BuildGraph)
 def build_graph(df: DataFrame, plan: BuildGraph) -> Rows:
-    """Gives the events of the graph, which the stage above builds."""
+    """Gives the events from which the stage of the operator above builds the graph."""
     return execute(df, plan.child)
 
 
@@ -62,7 +62,7 @@ def list_paths(df: DataFrame, plan: ListPaths) -> Rows:
 
 @runs(FindPieces)
 def find_pieces(df: DataFrame, plan: FindPieces) -> Rows:
-    """Gives the partial trends between anchors, numbered in the order of a walk."""
+    """Gives the partial trends between anchors, numbered in the order in which a walk finds them."""
     rows, whole = execute(df, plan.child), T.LongType()
     told = [("number", whole), ("begin", whole), ("last", whole), ("role", whole), ("next", T.ArrayType(whole))]
     schema = _schema(rows, plan, *(T.StructField(name, kind) for name, kind in told))
@@ -117,7 +117,7 @@ def survey_graphs(df: DataFrame, plan: SurveyGraphs) -> Rows:
 
 
 _SURVEY_TYPES = {"bigint": T.LongType(), "double": T.DoubleType(), "string": T.StringType()}
-#: What the graphs of one task do not need at the same time.
+#: The figures that :func:`summary` takes the largest of, as a task has only one graph in memory at a time.
 _LARGEST = ("predicted_bytes", "bytes")
 
 

@@ -24,7 +24,7 @@ def with_computed(df: DataFrame, computed: Sequence[Computed]) -> DataFrame:
     QueryTypeError
         If Spark cannot compute a column.
     UnsupportedQuery
-        If one is no function of one row that gives the same value whenever it is asked.
+        If a column is no deterministic function of one row.
     """
     schema, columns = schema_of(df), []
     for item in computed:
@@ -37,7 +37,7 @@ def with_computed(df: DataFrame, computed: Sequence[Computed]) -> DataFrame:
 
 
 def _read(node: Expr) -> Column:
-    """The column of an attribute, or the one that stands there already."""
+    """The column of an attribute, or the Spark column that the query has in its place."""
     if isinstance(node, Attribute):
         return F.col(in_backquotes(node.name))
     if isinstance(node, SparkColumn):

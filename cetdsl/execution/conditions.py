@@ -1,6 +1,6 @@
-"""Checks by Spark's plans that conditions given as Spark columns are predicates of one row, and always alike.
+"""Checks that conditions given as Spark columns are deterministic predicates of one row.
 
-Plans are analysed, and no job runs.
+The checks let Spark analyse plans with these conditions; no job runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cetdsl.errors import CetdslError, QueryTypeError, UnknownColumn, Unsupporte
 from cetdsl.execution.compat import condition_of, untranslatable
 from cetdsl.execution.expressions import combine
 
-#: What Spark's analysis says of an expression that may not stand in the condition of a join, by its error class.
+#: What is wrong with an expression, by the class of the error with which Spark rejects it in a join condition.
 _FAULTS = {
     "INVALID_NON_DETERMINISTIC_EXPRESSIONS": "gives no fixed value for a row",
     "UNSUPPORTED_EXPR_FOR_OPERATOR": "is no function of one row",
@@ -25,7 +25,7 @@ _FAULTS = {
 
 
 def check_conditions(df: DataFrame, conditions: Sequence[tuple[str, Column]]) -> None:
-    """Raises unless each condition, which comes with its description, is a predicate of one row that never changes.
+    """Raises unless each condition, which comes with its description, is a deterministic predicate of one row.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def _types(df: DataFrame, columns: Sequence[tuple[str, Column]]) -> list[str]:
     except AnalysisException as error:
         if len(columns) == 1:
             raise _unresolved(df, columns[0][0], error) from error
-    # Spark does not say which column the error is about, so they are asked one by one.
+    # Spark does not say which column an error is about, so the columns are analysed one by one.
     return [type_ for one in columns for type_ in _types(df, [one])]
 
 
@@ -84,8 +84,8 @@ def _unresolved(df: DataFrame, what: str, error: AnalysisException) -> CetdslErr
 def _fault(df: DataFrame, columns: Sequence[Column]) -> str | None:
     """Returns the fault of one of the columns; None if there is none.
 
-    Only deterministic expressions of one row may stand in the condition of a join, whichever kind of session analyses
-    it. What else Spark has against them is another matter.
+    In any kind of session, Spark accepts only deterministic expressions of one row as the condition of a join, so the
+    columns are tried there. Errors for other reasons are no faults in this sense.
     """
     condition = combine(operator.and_, [column.isNull() for column in columns])
     try:

@@ -1,4 +1,4 @@
-"""Trends put together by Spark's joins in the order of plans: nothing of a key must fit one task's memory."""
+"""Puts trends together by Spark's joins in the order of plans, so that no task needs to hold all events of a key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import MIRRORED
 
 _LOG = logging.getLogger("cetdsl.joins")
-#: A plan of Spark has at most so many ways to say how many events each repetition binds; beyond, rounds are executed.
+#: A lazy plan enumerates the possible lengths of repetitions; with more combinations than this, rounds are executed.
 _MOST_WAYS = 16
 
 
@@ -33,7 +33,7 @@ _MOST_WAYS = 16
 def join_events(df: DataFrame, plan: JoinEvents) -> Rows:
     """Gives rows of keys, window and trend; a step of a branch is a join, or for a repetition a join per event.
 
-    The rounds of a repetition without an upper bound are executed when it is called.
+    For a repetition without an upper bound, calling this function executes its rounds of joins.
     """
     frame = EventFrame(df, plan.source, plan.compiled)
     events = place_events(frame, plan.columns)
@@ -69,9 +69,10 @@ def _as_trends(joins: _Joins, rows: DataFrame, plan: JoinEvents) -> DataFrame:
 
 @attrs.frozen
 class _Gap:
-    """A gap in which a negation must have no match: after one slot, if there is one, and before another.
+    """A gap of a ``sequence`` in which a negation must have no match: behind the slot ``after``, before ``before``.
 
-    It is looked into as soon as the slots that are ``needed`` are bound. It is a gap of a ``sequence`` of slots.
+    One of the two is None for a gap at an end of the sequence. The gap is checked as soon as all ``needed`` slots are
+    bound.
     """
 
     negation: int
@@ -84,8 +85,8 @@ class _Gap:
 class _Joins:
     """Joins the events of a branch.
 
-    Column ``s<slot>`` of a row is the event that a slot binds, a struct of all that is known of it; or, of a
-    repetition, the array of its events in order of time.
+    Column ``s<slot>`` of a row is the event that a slot binds, a struct of the columns that joins need; for a
+    repetition, it is the array of such events in order of time.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class _Joins:
         self._in_rounds = None in bounds or math.prod(bound or 1 for bound in bounds) > _MOST_WAYS
 
     def matches(self, order: Iterable[int]) -> DataFrame:
-        """Returns the matches of the branch, whose slots are bound in an order."""
+        """Returns the matches of the branch, binding the slots in the given order."""
         rows, bound = None, list[int]()
         gaps = list(self._gaps())
         for slot in order:
@@ -119,7 +120,7 @@ class _Joins:
         return rows
 
     def in_time(self, functions: Sequence[Callable[[Column], Column]]) -> Column:
-        """The array of what the function of its slot gives for each event, in order of time."""
+        """The array of the values that the function of each event's slot gives for the event, in order of time."""
         if len(self.branch.sequences) == 1:
             return F.concat(*(self._mapped(slot, function) for slot, function in enumerate(functions)))
 
@@ -137,7 +138,7 @@ class _Joins:
     # Slots -----------------------------------------------------------------------------------------------------------
 
     def _with_slot(self, rows: DataFrame | None, bound: list[int], slot: int) -> DataFrame:
-        """Binds a slot, which joins one event after another where it is a repetition."""
+        """Binds a slot; for a repetition, joins one event after another."""
         part, name = self.branch.slots[slot], self._name(slot)
         new = F.col("x")
         if not part.kleene:
@@ -161,7 +162,7 @@ class _Joins:
                 rows = self._without_between(rows, negation, F.element_at(self._column(slot), -2), self._last(slot))
 
     def _joined(self, rows: DataFrame | None, bound: list[int], slot: int, *, begun: bool = False) -> DataFrame:
-        """Joins partial matches with the events ``x`` that may be next in a slot, some of which are bound if begun."""
+        """Joins partial matches with events ``x`` that a slot may bind next; ``begun`` if it has bound some already."""
         bit = F.lit(1 << self.branch.slots[slot].variable)
         side = self.events.filter(F.col("s.m").bitwiseAND(bit) != 0).withColumnRenamed("s", "x")
         tests = list(self._tests(bound, slot, begun=begun))
@@ -172,7 +173,7 @@ class _Joins:
         return self._meetings.joined(rows, side, tests, F.col("x"), self._first(first), near)
 
     def _tests(self, bound: list[int], slot: int, *, begun: bool) -> Iterator[Column]:
-        """Yields the conditions on a new event and those that are bound."""
+        """Yields the conditions on a new event, given the events that are bound."""
         new = F.col("x")
         known = {*bound, slot} if begun else {*bound}
         for sequence in self.branch.sequences:
@@ -183,7 +184,7 @@ class _Joins:
             if after and here:
                 yield self._time(new) < self._time(self._first(min(after)))
             if self._windowing.kind == SPAN and own and not (before and after and here):
-                # Of another sequence, the new event may come before the first one or after the last.
+                # The new event may come before the first or after the last event of another sequence.
                 if before:
                     yield new.getField("u") - self._first(min(before)).getField("u") <= self._windowing.length
                 if after:
@@ -199,7 +200,7 @@ class _Joins:
             yield from self._compared(pair, part.variable, known)
 
     def _compared(self, pair: Pair, variable: int, known: set[int]) -> Iterator[Column]:
-        """Compares a new event of a variable with all that are bound, and with itself, as far as a predicate does."""
+        """Yields the tests of a predicate between a new event of a variable and all bound events, and the new event."""
         new = F.col("x")
         for one in (pair, pair.turned):
             if one.left_variable != variable:
@@ -212,7 +213,7 @@ class _Joins:
                 yield test(new)
 
     def _listed(self, pair: Pair) -> Callable[[Column], Column]:
-        """Returns what tests a predicate that does not split, of a new event of the left variable and another one."""
+        """Returns a test of an inseparable predicate between a new event of the left variable and another event."""
         new = F.col("x")
 
         def test(of: Column) -> Column:
@@ -233,7 +234,7 @@ class _Joins:
         return F.forall(column, test) if self.branch.slots[slot].kleene else test(column)
 
     def _after(self, slot: int) -> Between:
-        """Returns the conditions between a slot and the next one, of whatever sequence."""
+        """Returns the conditions between a slot and the next one; none between two sequences."""
         return self.branch.between[slot] or Between()
 
     def _between(self, between: Between, earlier: Column, later: Column) -> Iterator[Column]:
@@ -246,7 +247,10 @@ class _Joins:
     # Negations -------------------------------------------------------------------------------------------------------
 
     def _gaps(self) -> Iterator[_Gap]:
-        """Yields the gaps in which negations must have no match, without those with unbound variables in predicates."""
+        """Yields the gaps in which negations must have no match.
+
+        A negation is left out if its predicates mention a variable that the branch does not bind.
+        """
         slots = self.branch.slots
         gaps: list[tuple[int, int | None, int | None, set[int], range]] = []
         for sequence, begin, end in zip(self.branch.sequences, self.branch.begin, self.branch.end, strict=True):
@@ -266,9 +270,9 @@ class _Joins:
     def _without(
         self, rows: DataFrame, number: int, sequence: range, after: int | None, before: int | None
     ) -> DataFrame:
-        """Leaves out partial matches with a match of a negation between two slots of a sequence.
+        """Drops partial matches that have a match of a negation between two slots of a sequence.
 
-        Without a slot before the gap it begins with the window, and without one after it it ends with the window.
+        If ``after`` is None, the gap begins with the window; if ``before`` is None, it ends with the window.
         """
         bounds = self._first(sequence[0]), self._last(sequence[-1])
         return self._without_between(rows, number, self._end(after), self._begin(before), bounds)
@@ -281,7 +285,10 @@ class _Joins:
         before: Column | None,
         bounds: tuple[Column, Column] | None = None,
     ) -> DataFrame:
-        """Leaves out those with a match between two events; ``bounds`` are the ends of the sequence, if one is None."""
+        """Drops partial matches that have a match of a negation between the events ``after`` and ``before``.
+
+        If one of these is None, ``bounds`` are the first and the last event of the sequence.
+        """
         negation = self.frame.compiled.negations[number]
         branches = branches_of(negation.machine)
         assert not isinstance(branches, str), branches
@@ -346,7 +353,7 @@ class _Joins:
 
 
 def _shortest(branch: Branch) -> Branch:
-    """Makes repetitions as short as they may be, where any match has a shorter one in it: nothing relates neighbours.
+    """Makes repetitions without conditions between neighbours as short as possible: longer matches contain shorter.
 
     Examples
     --------

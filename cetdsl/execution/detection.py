@@ -1,4 +1,4 @@
-"""Reports how trends were put together, as DataFrames: plans, decisions, statistics, and partial matches."""
+"""Reports, as DataFrames, how trends were put together: plans, decisions, statistics, and partial matches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cetdsl.ir.operators import MeasureChoice, MeasureDetection, Operator, Sampl
 from cetdsl.ir.stages import DETECTION, DetectSpec
 from cetdsl.pattern.text import in_backquotes
 
-#: Rows of which a sample before planning is taken.
+#: About the most rows of the sample that is taken before planning.
 MOST_SAMPLED = 1_000_000
 
 _TYPES: Mapping[str, T.DataType] = {
@@ -91,7 +91,7 @@ def _mean(found: list[tuple[int, float]]) -> float:
 
 
 def _bounded(df: DataFrame, plan: Operator) -> DataFrame:
-    """Leaves so long a part of the time, in its middle, that it holds about ``MOST_SAMPLED`` rows of evenly many."""
+    """Keeps a part from the middle of the time, with about ``MOST_SAMPLED`` rows if rows are evenly distributed."""
     time = df[in_backquotes(plan.source.time)]
     number = time.cast("timestamp").cast("double") if plan.source.time_type.startswith("timestamp") else time
     count, least, most = df.select(F.count(time), F.min(number), F.max(number)).collect()[0]

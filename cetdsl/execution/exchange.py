@@ -1,6 +1,6 @@
-"""Sends rows to the tasks of their keys: they are projected, filtered and shuffled, and sorted there.
+"""Sends rows to the tasks of their keys: projects, filters and shuffles them, and sorts them in these tasks.
 
-This is the one writer of the rows that kernels read; see :class:`~cetdsl.ir.layout.RowLayout`.
+This module alone writes the rows that kernels read; see :class:`~cetdsl.ir.layout.RowLayout`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ from cetdsl.pattern.expressions import Attribute
 
 
 def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] = (), tasks: int = 0) -> DataFrame:
-    """Sends rows to the tasks of some columns (of none: to one task), and sorts them there if an order is given.
+    """Shuffles rows by some columns (without columns: to one task), and sorts them within tasks if an order is given.
 
-    ``groupBy().applyInArrow`` promises no order. The session decides how many tasks there are, unless ``tasks`` does.
+    ``groupBy().applyInArrow`` is not used because it promises no order. The session sets the number of tasks unless
+    ``tasks`` does.
     """
     keys = list(map(F.expr, by))
     if tasks or not by:
@@ -67,13 +68,13 @@ def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] =
 
 
 def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataFrame:
-    """Sends rows, many in one parcel, to the tasks of their values in ``by``; without such columns, all to one task."""
+    """Packs rows into parcels, and shuffles these by the columns ``by``; without such columns, all go to one task."""
     parcels = packed_by_share(rows, columns, by, shuffle_tasks(rows.sparkSession))
     return in_batches(exchange(parcels, ("share",) if by else ()))
 
 
 def _copied_parcels(rows: DataFrame, layout: RowLayout, shares: int) -> DataFrame:
-    """Sends rows to each share of the only key: they are packed once, and parcels are copied."""
+    """Sends all rows of the only key to each share: packs them once, and copies the parcels."""
     columns = [name for name in layout.columns if name != SHARE]
     parcels = packed_by_share(rows, columns, (), 1).select(_every_share(shares), "p")
     return in_batches(exchange(parcels, (SHARE,), (), shares), SHARE)
@@ -85,7 +86,7 @@ def _every_share(shares: int) -> Column:
 
 
 def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> Rows:
-    """Projects each event to what a kernel needs, sends it to its key's task and sorts it there, or lets the kernel."""
+    """Projects events to what a kernel needs, and sends them to the tasks of their keys; Spark or the kernel sorts."""
     source, spec = below.source, needed.spec
     if needed.keeping.whole:
         df = kept_whole(df, EventFrame(df, source, below.compiled), spec.query.windowing)
@@ -102,7 +103,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         rows = map_stage(rows, "runs", in_runs, packed)
     elif needed.sorting.in_runs:
         return _events_in_order(df, below, attrs.evolve(needed, sorting=needed.sorting.without_runs))
-    # A task has one share of a lone key, so that nothing is gained by sorting by it.
+    # A task has only one share of a single key, so sorting by the share would be useless.
     order = [*([] if lone_share else by), *layout.order]
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
@@ -124,7 +125,7 @@ def _selected(
     df: DataFrame, below: Operator, needed: EventsInOrder, shares: int
 ) -> tuple[EventFrame, DataFrame, RowLayout]:
     """Selects the events as a kernel needs them, and returns them with the layout of their columns."""
-    # A time that is packed with variables is a number, as runs need it.
+    # Runs need time as a number, which it is where it is packed with the variables, so variables stay.
     bare = not needed.sorting.in_runs
     frame = EventFrame(df, below.source, below.compiled, by_dictionary=True, bare=bare, tests=needed.tests)
     terms, layout = _project(frame, needed, shares)
@@ -160,10 +161,10 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     if lists:
         sent += [POSITION, *numbered(LIST, lists)]
     elif needed.settled:
-        sent.append(FINGERPRINT)  # sending it takes less than leaving it out of sorted rows
+        sent.append(FINGERPRINT)  # a projection that drops it after sorting would take longer than sending it
     if needed.settled:
         terms[FINGERPRINT] = frame.fingerprint()
-    # An event's columns as one struct would be sorted and sent later than flat ones.
+    # Spark sorts and sends flat columns faster than one struct of an event's columns.
     event = _event_columns(frame, sent, shown, needed.kind)
     own: Terms = {
         found.name: frame.own_name(name)
@@ -201,7 +202,11 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
 
 
 def _given(needed: EventsInOrder, layout: RowLayout) -> RowLayout:
-    """Returns the layout of parcels that are given by time buckets: where several need an event, these go together."""
+    """Returns the layout of the parcels that a stream gives when time buckets close.
+
+    Parcels that are kept once have the first and the last of their buckets. Those that are kept by window are repeated
+    for each of their buckets, if windows overlap.
+    """
     if needed.keeping.once:
         return attrs.evolve(layout, columns=(*layout.columns, UNTIL), in_parcels=True)
     if overlaps(_kept_for(needed).windowing):
@@ -217,14 +222,14 @@ def _kept_for(needed: EventsInOrder) -> KernelQuery:
 
 
 def _asked_of_events(needed: EventsInOrder) -> object:
-    """Returns the columns and terms that are needed of each event beside those that a query refers to."""
+    """Returns the columns and terms of each event that are needed beside those that the query refers to."""
     return needed.values, needed.columns, needed.kind, needed.tests
 
 
 def _event_columns(
     frame: EventFrame, sent: Sequence[str], shown: tuple[str, ...], kind_column: str | None
 ) -> list[EventColumn]:
-    """Finds where each column that is shown comes from: from one that is sent anyway, or from a column of its own."""
+    """Finds the source of each shown column: a column that is sent in any case, or a column of its own."""
     source = frame.source
     codes = [
         code.expr.name if isinstance(code.expr, Attribute) and kind == frame.type_of(code.expr.name) else None
@@ -296,7 +301,7 @@ def run_spec(schema: T.StructType, keys: int) -> RunSpec | None:
 
 @runs(Exchange)
 def carry_out(df: DataFrame, plan: Exchange) -> Rows:
-    """Gives the rows of the operator below, as they are required."""
+    """Gives the rows of the operator below in the form that the operator above requires."""
     needed = plan.gives_rows
     if isinstance(needed, EventsInOrder):
         return _events_in_order(df, plan.child, needed)
@@ -322,7 +327,7 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
 
 
 def as_carried_out(df: DataFrame, plan: Operator) -> Operator:
-    """Returns the plan with sorted runs only where events are numbers, by Spark's types."""
+    """Returns the plan with sorted runs only where all columns are numbers according to Spark's types."""
     if not isinstance(plan, Exchange):
         return plan.with_children(tuple(as_carried_out(df, child) for child in plan.children))
     needed = plan.gives_rows

@@ -43,7 +43,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 #: The most digits of a decimal.
 _DECIMAL_DIGITS = 38
-#: Functions of two arguments that PySpark takes in another order than SQL does.
+#: Functions whose two arguments PySpark takes in the reverse of SQL's order.
 _EXCHANGED = ("trim", "ltrim", "rtrim")
 
 Resolve = Callable[[Expr], Column]
@@ -52,7 +52,7 @@ Resolve = Callable[[Expr], Column]
 def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
     """Turns a term into a Spark column.
 
-    ``resolve`` gives the column of an attribute, an aggregate, LENGTH, or a condition given as a Spark column. The
+    ``resolve`` returns the column of an attribute, an aggregate, LENGTH, or a condition given as a Spark column. The
     names of attributes are those of ``schema``.
     """
     if isinstance(expr, Literal):
@@ -63,7 +63,7 @@ def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
         operand = to_column(expr.operand, resolve, schema)
         return -operand if expr.op == "-" else ~operand
     if isinstance(expr, Binary):
-        # Spark infers decimals for literals of either side, as in SQL.
+        # As in SQL, Spark infers the decimal type of a literal on either side.
         sides = (to_column(side, resolve, schema) for side in (expr.left, expr.right))
         return _BINARY[expr.op](*sides)  # type: ignore[no-any-return]
     if isinstance(expr, Guarded):
@@ -82,18 +82,18 @@ def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
 def _constant(value: object) -> Column:
     """Returns a constant as a Spark column; a time without a zone is one of the session's, as in SQL."""
     if isinstance(value, datetime) and value.tzinfo is None:
-        # PySpark would take it for one of the zone of the system that the driver runs on.
+        # PySpark would interpret it in the time zone of the driver's system.
         return F.expr(f"TIMESTAMP_LTZ '{value.isoformat(' ')}'")
     if isinstance(value, date) and not isinstance(value, datetime) and value.year < 1000:
-        # PySpark writes fewer digits than Java reads.
+        # PySpark would write the year with fewer digits than Java requires.
         return F.expr(f"DATE '{value.isoformat()}'")
     return F.lit(value)
 
 
 def raised(error: type[CetdslError], *message: str | Column, hint: str, kind: str) -> Column:
-    """Raises an error of cetdsl where Spark evaluates it as a value of a type; :func:`cetdsl.errors.recover` reads it.
+    """Returns a column of type ``kind`` that raises an error of cetdsl when Spark evaluates it.
 
-    Parts of the message that are columns stand for their values.
+    :func:`cetdsl.errors.recover` reads the error. Columns in the message stand for their values.
     """
     text = [f"cetdsl.errors.{error.__name__}: ", *message, f"\n  hint: {hint}"]
     parts = [F.lit(part) if isinstance(part, str) else part for part in text]
@@ -101,16 +101,17 @@ def raised(error: type[CetdslError], *message: str | Column, hint: str, kind: st
 
 
 def unscaled(value: Column, digits: int, scale: int) -> Column:
-    """Returns a decimal in units of its last digit, or a whole number, as a whole one.
+    """Returns a decimal in units of its last digit as a whole number; whole numbers stay as they are.
 
-    The decimal has ``digits``, ``scale`` of them behind the point.
+    The decimal has ``digits`` digits, ``scale`` of them behind the point.
     """
     if not scale:
         whole = value
     elif digits + scale + 2 <= _DECIMAL_DIGITS:  # those of the product
         whole = value * F.lit(Decimal(10**scale))
     else:
-        # A product of so many digits would be rounded. Without ANSI, a cast would write small ones with an exponent.
+        # A product of so many digits would be rounded. Without ANSI mode, a cast to a string would write small decimals
+        # with an exponent.
         whole = F.translate(F.format_number(value, scale), ",.", "")
     return whole.cast(f"decimal({_DECIMAL_DIGITS},0)")
 
@@ -118,8 +119,8 @@ def unscaled(value: Column, digits: int, scale: int) -> Column:
 def _is_in(column: Column, kind: str | None, options: Sequence[Expr], columns: Sequence[Column]) -> Column:
     """Whether a column of a type, if that is known, equals one of some options.
 
-    Spark takes minutes to plan thousands of comparisons. Its own IN brings all options to one type before it compares,
-    so it takes those for which that makes no difference.
+    Spark takes minutes to plan thousands of comparisons, so IN is preferred. But Spark's IN casts all options to one
+    type before it compares, so it is used only for the options for which that makes no difference.
     """
     listed: list[Column] = []
     cases: list[Column] = []
@@ -136,7 +137,7 @@ def _is_in(column: Column, kind: str | None, options: Sequence[Expr], columns: S
 def _is_compared_exactly(kind: str | None, value: object) -> bool:
     """Whether a value of this type and a constant keep their values in any list of such constants."""
     if value == 0 or value != value:
-        return False  # Spark's set of many doubles tells 0 from -0
+        return False  # Spark's set of many doubles distinguishes 0 from -0
     digits = decimal_digits(kind), decimal_digits(literal_type(value))
     if digits[0] is not None and digits[1] is not None:
         return all(whole - scale <= 20 and scale <= 18 for whole, scale in (digits[0], digits[1]))
@@ -152,7 +153,7 @@ def of_first(choices: Sequence[tuple[Column, Column]], otherwise: Column) -> Col
 
 
 def combine(operation: Callable[[T, T], T], parts: Sequence[T]) -> T:
-    """Combines columns or plans by an associative operation, no deeper than needed: Connect refuses depth 100."""
+    """Combines columns or plans by an associative operation as a balanced tree: Spark Connect refuses depth 100."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2

@@ -45,7 +45,7 @@ def fold(df: DataFrame, plan: Fold) -> Rows:
 
 
 def refuse_nulls(time: str) -> Column:
-    """Raises in rows whose column ``nulls``, a number of events without a time, is not 0; true in others."""
+    """Returns a condition that raises in rows whose column ``nulls``, a number of events without a time, is not 0."""
     error = raised(
         NullTime,
         f"the time column {time!r} is NULL in ",
@@ -70,7 +70,7 @@ def _place(groups: list[str], window: Column | None) -> Column:
 
 
 def _checked(column: str, name: str, number: str, where: Column) -> Column:
-    """Returns a result, or raises an error if it does not fit, which NULL and infinity mean."""
+    """Returns a result, or raises if it does not fit its type, in which case it is NULL or infinity."""
     fits, hint = OVERFLOW_ADVICE[number]
     error = raised(CountOverflow, f"{name!r} of ", where, f" does not fit {fits}", hint=hint, kind=_ZERO_TYPES[number])
     value = F.col(column)
@@ -79,10 +79,10 @@ def _checked(column: str, name: str, number: str, where: Column) -> Column:
 
 
 class _Fold:
-    """The automaton as an ``aggregate()``: per state and accumulator its sum so far, and that before this instant.
+    """The automaton as an ``aggregate()``, whose state has two sums per automaton state and accumulator.
 
-    Simultaneous events see only what was there before their instant. Additions of decimals that do not fit give NULL,
-    which spreads only into results that it is really part of.
+    One is the sum so far, and one the sum before the current instant: simultaneous events see only the latter.
+    Additions of decimals that do not fit give NULL, which spreads only into results that depend on them.
     """
 
     def __init__(self, plan: Fold, frame: EventFrame) -> None:
@@ -126,7 +126,7 @@ class _Fold:
         return F.struct(self._instant(F.get(events, F.lit(0))).alias("at"), *zeros)
 
     def _step(self, state: Column, event: Column) -> Column:
-        # One branch around everything: within it, all terms are plain fields.
+        # The only condition surrounds everything, so that all terms within it are plain fields.
         at, now = state.getField("at"), self._instant(event)
         same = at == now if len(self.order) == 1 else at.eqNullSafe(now)
         return F.when(same, self._next(state, event, "before")).otherwise(self._next(state, event, "sum"))

@@ -1,4 +1,4 @@
-"""The graph of a query as DataFrames that others can work on: GraphFrames, or joins of one's own."""
+"""The graph of a query as DataFrames for further use, for example with GraphFrames or in the user's own joins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cetdsl.execution.vertices import KernelGraph, separable_transitions, value_
 from cetdsl.ir.operators import ShowGraph
 from cetdsl.pattern.text import quote
 
-#: Instants in the text of ids, to the microsecond.
+#: How instants are formatted in ids, to the microsecond.
 _INSTANTS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
@@ -200,7 +200,7 @@ class EventGraph:
 
     @property
     def _list(self) -> Column:
-        """Text for key, window, transition and the values of equalities."""
+        """A text that identifies a list by key, window, transition and the values of equalities."""
         texts, codes = self._transition_texts, self._plan.compiled.codes
         transitions = [f"{earlier}->{later}" for earlier, later in zip(texts["earlier"], texts["later"], strict=True)]
         parts = [self._place, self._of_transition(transitions)]
@@ -277,7 +277,7 @@ class EventGraph:
 
     @cached_property
     def _place(self) -> Column:
-        """Text for key and window, that begins each id."""
+        """A text for key and window, with which each id begins."""
         source = self._plan.source
         parts = []
         if source.keys:
@@ -293,12 +293,12 @@ class EventGraph:
 
 
 def _range(number: int, op: str, kind: T.DataType) -> tuple[Column, Column, Column]:
-    """Returns the bounds of a transition's ranges, and how they are closed; NULL in rows of other transitions."""
+    """Returns the bounds of a transition's ranges, and the brackets that close them (NULL for other transitions)."""
     low, high = F.col(f"low{number}"), F.col(f"high{number}")
-    # The lower bound itself is in the range, and the upper one is not.
+    # Whether the lower bound belongs to the range, and whether the upper one does not.
     starts, stops = F.lit(op in (">=", "<")), F.lit(op in (">=", "<"))
     if op in (">", "<=") and isinstance(kind, (T.ByteType, T.ShortType, T.IntegerType, T.LongType)):
-        # NULL where the bound is the largest number of its type: then it stays as it is.
+        # The sum is NULL if the bound is the largest number of its type; then the bound stays as it is.
         after_low, after_high = F.try_add(low, F.lit(1)), F.try_add(high, F.lit(1))
         starts, stops = after_low.isNotNull(), after_high.isNotNull()
         low, high = F.coalesce(after_low, low), F.coalesce(after_high, high)

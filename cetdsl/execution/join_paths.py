@@ -24,18 +24,20 @@ _LOG = logging.getLogger("cetdsl.joins")
 
 
 class _Walk(NamedTuple):
-    """Extends paths by one event a round. A path is a row: its key and window, what may follow, and its ``path``.
+    """Extends paths by one event per round.
+
+    The row of a path has its key and window, the columns that determine the followers of its last event, and ``path``.
 
     Attributes
     ----------
     start : DataFrame
-        The first events; ``sink`` says of each whether it is a trend by itself.
+        The first events; ``sink`` says whether an event is a trend by itself.
     extend : callable
-        Gives the paths with one event more that lead on. It is told whether the paths are few.
+        Returns the paths extended by one event that lead on. Its second argument says whether the paths are few.
     finish : callable
-        Gives the paths with one event more that end with it.
+        Returns the paths extended by one event that end with it.
     held : list of DataFrame
-        What is kept in memory during the rounds.
+        The DataFrames that are persisted during the rounds.
     """
 
     start: DataFrame
@@ -48,10 +50,10 @@ class _Walk(NamedTuple):
 def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     """Gives the complete trends, whose paths are extended by one event per round of joins.
 
-    The rounds are executed when it is called; ``cetdsl.joins`` logs a line for each. Paths of "ends" trends go through
-    from-edges and to-edges, those of "maximal" ones along the edges that no longer path goes round. A kernel lists
-    these where many events may follow one, share by share of a key; and it lists the edges of a query with NOT, key by
-    key.
+    Calling this function executes the rounds; ``cetdsl.joins`` logs a line for each. Paths of "ends" trends follow
+    from-edges and to-edges (:mod:`cetdsl.execution.cells`), those of "maximal" trends the edges that no longer path
+    bypasses (:mod:`cetdsl.execution.arcs`). If many events may follow one, a kernel lists the latter edges, share by
+    share of a key. A kernel also lists the edges of a query with NOT, key by key.
     """
     walk = (_along_edges if plan.spec.query.edges_by_kernel else _in_steps)(df, plan)
     with kept(walk.held):
@@ -65,14 +67,14 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
 def _in_steps(df: DataFrame, plan: JoinPaths) -> _Walk:
     """Follows paths through the cells of their last events, or along the arcs from them.
 
-    The row of an event has its to-edge too, so what is found through a from-edge leads on without another lookup.
+    The row of an event has its to-edge, too, so the event found through a from-edge leads on without another lookup.
     """
     graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True), numbered=False)
     places = place_names(plan.source)
     leading = {"path", *places}.union(*(step.leading for step in graph.steps))
     nodes = graph.linked.withColumn("path", F.array(binding(plan, graph.event())))
     nodes = nodes if "c" in leading else nodes.drop("c")
-    # Only terms that relate two events look at the whole of the earlier one.
+    # Only inseparable predicates need all columns of the earlier event.
     nodes = (nodes if plan.compiled.lists else nodes.drop("e")).localCheckpoint()
     # No path leads to a source.
     later = nodes.filter(~F.col("source")).drop("source")
@@ -100,7 +102,7 @@ def _in_steps(df: DataFrame, plan: JoinPaths) -> _Walk:
 
 
 def _sides(graph: JoinedGraph, nodes: DataFrame) -> tuple[list[DataFrame], int]:
-    """Returns what paths are joined with, for each of a graph's steps, where they go on to some nodes; and its size."""
+    """Returns for each of a graph's steps the rows that extend paths to ``nodes``; and the number of all these rows."""
     sides = [step.side(nodes) for step in graph.steps]
     return sides, sum(side.count() for side in sides)
 
@@ -130,7 +132,7 @@ def _along_edges(df: DataFrame, plan: JoinPaths) -> _Walk:
 
 
 def _by_sink(steps: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Parts the events that lead on from those that end a trend."""
+    """Splits steps into those to events that lead on, and those to events that end a trend."""
     return steps.filter("NOT sink").drop("sink"), steps.filter("sink").drop("sink")
 
 
@@ -143,11 +145,11 @@ def binding(plan: Operator, event: Column) -> Column:
 def _complete_paths(walk: _Walk, limit: int | None) -> DataFrame:
     """Returns all paths from the first events to sinks, or ``limit`` of them.
 
-    Only paths that lead on are kept, each shorter than those that it leads to and fewer: the last event is joined to
-    all of them at once when the answer is asked for, or round by round until there are ``limit``. Every vertex lies on
-    a trend, so every path leads to a sink, and a round needs no more paths than are still wanted.
+    Rounds keep only paths that lead on, which are fewer and shorter than the complete ones. The last event is joined to
+    all of these at once when the answer is computed or, with a ``limit``, round by round until there are enough. Every
+    vertex lies on a trend, so every path leads to a sink, and a round needs no more paths than are still wanted.
 
-    Paths are kept on disk. In memory they would be most of what the garbage collector of the JVM has to look through.
+    Paths are kept on disk. In memory, they would be most of what the JVM's garbage collector has to scan.
     """
     start = walk.start.localCheckpoint(eager=False)
     lone, paths = start.filter("sink"), start.filter("NOT sink").drop("sink")

@@ -1,6 +1,7 @@
-"""Matches of many queries by Spark's joins: the instances of each sub-pattern are joined once, for all made of them.
+"""Finds the matches of many queries by Spark's joins, which build the instances of each sub-pattern once for all uses.
 
-Column ``s<slot>`` of a row of instances is the event of that slot, a struct of all that is known of it.
+Column ``s<slot>`` of a row of instances is the event of that slot, a struct of the columns that joins and answers need.
+:mod:`cetdsl.ir.slots` defines vertices, slots, instances and demands.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def join_together(df: DataFrame, plan: JoinTogether) -> Rows:
         more["kind"] = frame.own_name(plan.kind)
     events = place_events(frame, plan.columns, more)
     by = place_names(plan.source)
-    # All slots of all vertices read it.
+    # All slots of all vertices read these events.
     events = events.select(*by, F.struct(*(name for name in events.columns if name not in by)).alias("s"))
     joins = _Joins(plan, frame, events.localCheckpoint(eager=False))
     matches: dict[int, list[DataFrame]] = {}
@@ -51,7 +52,7 @@ def join_together(df: DataFrame, plan: JoinTogether) -> Rows:
 
 @attrs.frozen
 class _Part:
-    """The slots that a join binds at once: those of a parent, or one slot, to an event."""
+    """The slots that one join binds: those of a parent, or a single slot."""
 
     slots: tuple[int, ...]
     parent: Parent | None = None
@@ -93,7 +94,7 @@ class _Joins:
         return rows
 
     def _side(self, part: _Part, demands: Demands, known: Sequence[DataFrame]) -> DataFrame:
-        """The rows that a part is joined from: instances of a parent, or the events that fit into a slot."""
+        """The rows that supply a part: instances of a parent, or the events that fit into a slot."""
         if part.parent is None:
             [slot] = part.slots
             return self.events.filter(self._fits(F.col("s"), demands.slots[slot])).withColumnRenamed("s", _name(slot))
@@ -102,7 +103,7 @@ class _Joins:
         return rows.filter(all_of(self._fits(_event(slot), demands.slots[slot]) for slot in part.slots))
 
     def _is_judged(self, gap: Gap, parent: Parent) -> bool:
-        """Whether a parent demands the same of a gap."""
+        """Whether a parent has the same demand on a gap, so that it needs no further check."""
         theirs = self.plan.vertices[parent.vertex].demands.gaps
         moved = (
             Gap(one.fits, *(frozenset(parent.slots[slot] for slot in side) for side in (one.after, one.before)))
@@ -129,7 +130,7 @@ class _Joins:
                 yield F.abs(_event(a).getField("u") - _event(b).getField("u")) <= demands.length
 
     def _without(self, rows: DataFrame, demands: Demands, gap: Gap, meetings: Meetings) -> DataFrame:
-        """Leaves out instances in one of whose gaps an event lies that fits into it."""
+        """Drops instances with an event in the gap that fits into it."""
         event = F.col("x")
         side = self.events.filter(self._fits(F.col("s"), gap.fits)).withColumnRenamed("s", "x")
         when = instant(event, self._instant)
@@ -143,7 +144,7 @@ class _Joins:
         return meetings.joined(rows, side, tests, event, _event(anchor), near, "left_anti")
 
     def _fits(self, event: Column, fits: Sequence[Fit]) -> Column:
-        """Whether an event fits in some way."""
+        """Whether an event satisfies one of the fits."""
         return combine(operator.or_, [self._fits_as(event, fit) for fit in fits])
 
     def _fits_as(self, event: Column, fit: Fit) -> Column:
@@ -211,9 +212,9 @@ class _Joins:
 def _in_order(vertex: JoinedVertex) -> list[_Part]:
     """The parts of a vertex in the order in which they are joined.
 
-    A parent whose slots another one has too is not needed: all that it demands, the child demands. The part of the most
-    slots is first, and then comes always the one that the most equalities, orders and successions relate to what is
-    bound.
+    A parent all of whose slots another parent has is left out, as the child itself makes all of its demands. The part
+    with the most slots comes first. Each next part is the one that the most equalities, then other comparisons, then
+    orders in time relate to the bound slots.
 
     Examples
     --------
@@ -238,7 +239,7 @@ def _in_order(vertex: JoinedVertex) -> list[_Part]:
 
 
 def _related(demands: Demands, bound: set[int], new: set[int]) -> tuple[int, int, int]:
-    """Counts the equalities, other comparisons and successions that relate new slots to bound ones."""
+    """Counts the equalities, other comparisons and orders in time that relate new slots to bound ones."""
 
     def across(a: int, b: int) -> bool:
         return (a in bound and b in new) or (b in bound and a in new)
@@ -248,7 +249,7 @@ def _related(demands: Demands, bound: set[int], new: set[int]) -> tuple[int, int
 
 
 def _near(demands: Demands, anchor: int, event: int) -> tuple[int, ...]:
-    """Returns the time buckets that the event of a slot may be in, relative to that of a bound anchor."""
+    """Returns the time buckets in which the event of a slot may be, relative to the bucket of a bound ``anchor``."""
     if (anchor, event) in demands.before:
         return (HERE, LATER)
     return (HERE, EARLIER) if (event, anchor) in demands.before else (HERE, LATER, EARLIER)

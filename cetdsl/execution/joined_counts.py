@@ -1,4 +1,4 @@
-"""Counts and draws paths of one large key by Spark's joins: it keeps a number per event, and lists drawn paths only."""
+"""Counts and samples the paths of one large key by Spark's joins, with a number per event; lists drawn paths only."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from cetdsl.execution.ways import EXACT, MORE_MEMORY, one_way, summed
 from cetdsl.ir.operators import CountJoined, SampleJoined, ShowGraph
 
 _LOG = logging.getLogger("cetdsl.joins")
-#: Into so many parts the paths are dealt by the events that they end with, to find those of some numbers.
+#: The number of parts into which paths are divided by their last events, so that a path is found by its number.
 _PARTS = 4096
-#: What to do where trends are too many to be numbered: a sample is drawn by exact numbers only.
+#: The hint for more trends than exact numbers can number, as only these can draw a sample.
 _TOO_MANY = f"draw from fewer events, or partition them by a value that all events of a trend share; or {MORE_MEMORY}"
 
 
 @runs(CountJoined)
 def count_joined(df: DataFrame, plan: CountJoined) -> Rows:
-    """Gives the number of paths of each group and window; the rounds are executed when it is called."""
+    """Gives the number of paths of each group and window; calling this function executes the rounds."""
     graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, (), joined=True), numbered=False)
     places = [*(f"k{plan.source.keys.index(name)}" for name in plan.source.groups), *plan.source.window]
     number = plan.spec.answer.number
@@ -42,10 +42,10 @@ def count_joined(df: DataFrame, plan: CountJoined) -> Rows:
 
 @runs(SampleJoined)
 def sample_joined(df: DataFrame, plan: SampleJoined) -> Rows:
-    """Gives paths of different numbers, each equally likely; the rounds are executed when it is called.
+    """Gives a sample of different paths, each equally likely; calling this function executes the rounds.
 
-    Paths are numbered by the events that they end with, and go back from there: among the paths that lead to an event,
-    a number says through which event before it.
+    Paths are numbered by their last events. A path of a drawn number is followed backwards: among the paths that lead
+    to an event, the number determines the event before it.
     """
     graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True), numbered=False, marked=True)
     nodes = _slim(graph, F.xxhash64(*graph.by, *graph.instant, "i", "q").alias("place"))
@@ -77,10 +77,10 @@ def _slim(graph: JoinedGraph, *more: Column) -> DataFrame:
 def _rounds(
     graph: JoinedGraph, nodes: DataFrame, places: list[str], number: str, hint: str | None = None
 ) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """Yields for 1, 2, ... events the nodes to which so long paths lead from a source, and in how many ``ways``.
+    """Yields for 1, 2, ... events the nodes to which paths of so many events lead, and the number of these: ``ways``.
 
-    Besides, in how many ways they lead to sinks, for each of the ``places``. The ways are carried as the form of the
-    ``number`` needs it, and the ``hint`` is that of :func:`summed`.
+    Each time it also yields the number of such paths that end at a sink, for each of the ``places``. ``number`` is the
+    form of numbers, and ``hint`` that of :func:`summed`.
     """
     own = [name for name in nodes.columns if name not in ("place", "source")]
     others = nodes.filter(~F.col("source")).select(*own)
@@ -107,7 +107,7 @@ def _rounds(
 
 
 def _ended(ends: DataFrame, plan: SampleJoined) -> DataFrame:
-    """Draws numbers of paths: the event that each ends with, and its number among the paths that do (``rest``)."""
+    """Draws paths by their numbers: returns the last event of each, and the number among the paths to it (``rest``)."""
     ends = ends.withColumn("z", F.pmod("place", F.lit(_PARTS)))
     sums = {row["z"]: int(row["ways"]) for row in summed(ends, ["z"], "decimal", hint=_TOO_MANY).collect()}
     parts = sorted(sums)
@@ -121,7 +121,7 @@ def _ended(ends: DataFrame, plan: SampleJoined) -> DataFrame:
 
 
 def _paths(graph: JoinedGraph, steps: DataFrame, plan: SampleJoined) -> DataFrame:
-    """Puts the events of each path together, under the user's names; ``steps`` rise along a path."""
+    """Assembles the events of each path in the order of ``step``, under the user's names."""
     nodes = graph.linked.select("c", *graph.by, binding(plan, graph.event()).alias("binding"))
     placed = nodes.join(F.broadcast(steps), F.col("c") == F.col("x"))
     rows = placed.groupBy("id", *graph.by).agg(F.collect_list(F.struct("step", "binding")).alias("path"))
@@ -151,7 +151,7 @@ def _numbers(total: int, size: int, chance: random.Random) -> list[int]:
 
 
 def _of_number(rows: DataFrame) -> DataFrame:
-    """Keeps that row of each ``id`` among whose ways the number ``rest`` is, and leaves the number among these."""
+    """Keeps for each ``id`` the row whose ways contain the number ``rest``, now the number among these ways."""
     before = Window.partitionBy("id").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
     passed = rows.withColumn("passed", F.coalesce(F.sum("ways").over(before), F.lit(0).cast(EXACT)))
     here = passed.filter((F.col("passed") <= F.col("rest")) & (F.col("rest") - F.col("passed") < F.col("ways")))

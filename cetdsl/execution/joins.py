@@ -1,10 +1,10 @@
-"""Graphs of one large key, by Spark's joins alone: nothing of a key must fit one task's memory.
+"""Builds the graphs of large keys by Spark's joins alone, so that no task needs to hold all events of a key.
 
-Attribute vertices are found by sorting. The bounds of earlier events and the values of later ones stand in one order,
-so the number of bounds so far says which range a value lies in. Events are counted along one key in order of time, and
-bounds in order of value, by many tasks, each of which has a section of the times or the values. Sections are made by
-quantiles. Which events meet, :mod:`cetdsl.execution.cells` finds; which of these "maximal" trends go along,
-:mod:`cetdsl.execution.arcs`.
+Attribute vertices are found by sorting. The bounds of earlier events and the values of later events are sorted
+together, so that the number of bounds up to a value is the number of the value's range. Running counts (of events in
+order of time, of bounds in order of value) are computed by many tasks, each of which has a *section* of the times or
+values of a key; quantiles divide these into sections. :mod:`cetdsl.execution.cells` finds the pairs of events that
+edges join, and :mod:`cetdsl.execution.arcs` the edges among them that "maximal" trends follow.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from cetdsl.ir.transitions import RISING, transitions_of
 class JoinedGraph:
     """A graph that Spark's joins build; :mod:`cetdsl.execution.vertices` describes its parts.
 
-    The parts that take space in proportion to the events are computed, and kept as a checkpoint, when one is first
-    asked for; the edges, which may be many more, are not. Where some variable cannot both begin a trend and end it,
-    rounds of joins tell which events lie on one: from the first ones on and from the last ones back. No edge is listed
-    for that, and none to tell where trends begin and end.
+    The parts whose size is proportional to the events are computed and checkpointed when one of them is first
+    requested; edges, of which there may be many more, are not. If some state is not both initial and final, rounds of
+    joins find the events that lie on trends: forwards from the first events, and backwards from the last ones. These
+    rounds list no edges, and neither does finding out where trends begin and end.
 
-    Events are ``numbered`` in the order of time, for those who see the numbers, or ``marked`` with a hash ``i`` of what
-    they say, for those who need the same order whenever they are computed.
+    Events are ``numbered`` in the order of time if the answer shows the numbers, or ``marked`` with a hash ``i`` of
+    their columns if their order must be the same whenever they are computed.
     """
 
     def __init__(self, df: DataFrame, plan: ShowGraph, *, numbered: bool = True, marked: bool = False) -> None:
@@ -73,7 +73,7 @@ class JoinedGraph:
         return self._pairs([cells for cells in self.cells if not cells.transition.is_separable])
 
     def _pairs(self, cells: list[Cells]) -> DataFrame:
-        """Returns the pairs of neighbours: key, window, number and state of the earlier node, and of the later one."""
+        """Returns the edges as rows: key, window, number and state of the earlier node, and of the later node."""
         nodes = self._useful
         ends = [
             F.col(name).alias(f"{name[0]}{end}") for end, names in enumerate((("n_0", "q_0"), "nq")) for name in names
@@ -92,7 +92,7 @@ class JoinedGraph:
         return self._listed(lambda ranges: ranges.earlier, "n", "begin", "end")
 
     def _listed(self, part: Callable[[_Ranges], DataFrame], *more: str) -> DataFrame:
-        """Returns a part of each separable transition, with the columns of all of them."""
+        """Unites one part of the attribute vertices of all separable transitions, with the columns of all of them."""
         separable = self._separable
         if not separable:
             columns = [F.lit(0).alias("transition"), *(_whole(0).alias(name) for name in more)]
@@ -112,7 +112,7 @@ class JoinedGraph:
 
     @cached_property
     def linked(self) -> DataFrame:
-        """The nodes that lie on a trend, and of each whether it is a ``source`` or a ``sink``: one round per side."""
+        """The nodes that lie on a trend, each with whether it is a ``source`` and a ``sink``; one round finds each."""
         nodes = self._useful
         for forward, flag in ((True, "source"), (False, "sink")):
             nodes = self._neighbours(nodes, self._useful, forward=forward)
@@ -130,7 +130,7 @@ class JoinedGraph:
 
     @cached_property
     def steps(self) -> Sequence[Cells | Arcs]:
-        """Returns the steps of paths of complete trends: cells, or for "maximal" the edges without longer detours."""
+        """The steps of complete trends: cells, or for "maximal" ones the edges that no longer path bypasses."""
         if self.plan.spec.query.completeness != MAXIMAL or not self.cells:
             return self.cells
         nodes = self._useful
@@ -175,7 +175,7 @@ class JoinedGraph:
         return self._reached(forward, self.final, forward=False)
 
     def _reached(self, nodes: DataFrame, states: list[int], *, forward: bool) -> DataFrame:
-        """Returns the nodes that paths lead to from those in some states, or (not ``forward``) from which they do."""
+        """Returns the nodes that paths reach from nodes in ``states``, or (not ``forward``) that reach these."""
         front, waiting = nodes.filter(F.col("q").isin(states)), nodes.filter(~F.col("q").isin(states))
         fronts = [front]
         while True:
@@ -187,12 +187,12 @@ class JoinedGraph:
             waiting = marked.filter("NOT linked").drop("linked")
 
     def _neighbours(self, nodes: DataFrame, others: DataFrame, *, forward: bool) -> DataFrame:
-        """Adds whether each node is ``linked``: follows one of the others, or (not ``forward``) one follows it."""
+        """Adds whether each node is ``linked``: it follows one of the others, or (not ``forward``) one follows it."""
         found = [cells.marked(nodes, others, forward=forward) for cells in self.cells]
         if len(found) == 1:
             return found[0]
-        # Each transition asks the nodes as they are: asking what another one has marked, whose plan has them twice,
-        # would double the plan with each transition.
+        # Each transition marks the plain nodes. Its plan has the nodes twice, so that marking the result of another
+        # transition would double the plan each time.
         marks = [rows.filter("linked").select(F.col("c").alias("x")) for rows in found]
         if not marks:
             return nodes.withColumn("linked", F.lit(False))
@@ -209,8 +209,8 @@ class _Ranges:
     """The attribute vertices of one transition."""
 
     def __init__(self, graph: JoinedGraph, cells: Cells, nodes: DataFrame) -> None:
-        # Not the graph itself: checkpoints in a circle of objects would be left to the garbage collector, which may run
-        # while Spark Connect's client holds a lock that it needs to give them back, and then both wait for ever.
+        # It does not refer to the graph itself: a cycle of objects would leave checkpoints to the garbage collector,
+        # which may run while Spark Connect's client holds the lock that releasing a checkpoint needs: a deadlock.
         self.by = graph.by
         self.transition = cells.transition
         self._cells = cells
@@ -220,7 +220,7 @@ class _Ranges:
 
     @cached_property
     def earlier(self) -> DataFrame:
-        """The earlier events with their stretch of attribute vertices, from ``begin`` to before ``end``."""
+        """The earlier events with their range of attribute vertices, from ``begin`` to before ``end``."""
         if self.transition.order is None:
             return self._side(later=False).withColumns({"begin": _whole(0), "end": _whole(1)})
         upwards = self.transition.order.op in RISING
@@ -241,15 +241,15 @@ class _Ranges:
         if transition.order is not None:
             named["y"] = transition.order
         columns = {name: F.col(f"f{c.later if later else c.earlier}") for name, c in named.items()}
-        kept = self.nodes.filter(self._cells.usable(later=later)).drop("e")  # which need not be sorted
-        return kept.withColumns(columns) if columns else kept  # Connect refuses none
+        kept = self.nodes.filter(self._cells.usable(later=later)).drop("e")  # sorting needs no events
+        return kept.withColumns(columns) if columns else kept  # Connect refuses to add no columns
 
     @cached_property
     def _merged(self) -> DataFrame:
-        """Both sides, the number ``cuts`` of different bounds up to each value, and 1 for each that is ``fresh``.
+        """Both sides, with the number ``cuts`` of different bounds up to each value; ``fresh`` is 1 for a new bound.
 
-        The cut that a bound makes is before or after the values that equal it, and these are counted accordingly. The
-        number of vertices of the list is ``width``.
+        Depending on the order, a bound cuts before or after the values that equal it, and ``cuts`` counts accordingly.
+        ``width`` is the number of attribute vertices of the list.
         """
         assert self.transition.order is not None
         sides = [self._side(later=later).withColumn("late", F.lit(later)) for later in (False, True)]
@@ -309,16 +309,19 @@ def _whole(number: int) -> Column:
 
 
 def _in_sections(rows: DataFrame, by: list[str], order: list[Column]) -> DataFrame:
-    """Divides rows by quantiles of key and order, and adds the number ``z`` of each section; equal rows share one."""
-    # Computed once: another sample would give other quantiles.
+    """Divides rows into sections by quantiles of key and order, and adds the section's number ``z``.
+
+    Rows with equal key and order are in one section.
+    """
+    # Checkpointed, because Spark would sample again in another computation, and get other quantiles.
     return rows.repartitionByRange(*by, *order).withColumn("z", F.spark_partition_id()).localCheckpoint()
 
 
 def _counted(rows: DataFrame, by: list[str], order: list[Column], what: str) -> DataFrame:
-    """Adds a column's sum along each key, ``so_far`` and ``total``, to the rows; sections rise with the order."""
+    """Adds the running sum ``so_far`` and the ``total`` of a column along each key, whose sections are in order."""
     within = Window.partitionBy(*by, "z").orderBy(*order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     sums = rows.groupBy(*by, "z").agg(F.sum(what).alias("sum"))
-    # A row per section: few, so that the literal, for want of which Spark warns where there is no key, does no harm.
+    # There is one row per section, so a single partition does no harm. The literal avoids Spark's warning about it.
     key = Window.partitionBy(*by, F.lit(0))
     earlier = key.orderBy("z").rowsBetween(Window.unboundedPreceding, -1)
     ahead = F.coalesce(F.sum("sum").over(earlier), _whole(0))
@@ -328,7 +331,7 @@ def _counted(rows: DataFrame, by: list[str], order: list[Column], what: str) -> 
 
 
 def join(left: DataFrame, right: DataFrame, names: list[str], how: str = "inner") -> DataFrame:
-    """Joins such that NULL equals NULL; ``right`` shares no other column names."""
+    """Joins by the columns ``names``, where NULL equals NULL; the sides have no other column names in common."""
     renamed = right.withColumnsRenamed({name: f"x_{name}" for name in names})
     same = [F.col(name).eqNullSafe(F.col(f"x_{name}")) for name in names]
     joined = left.join(renamed, combine(operator.and_, same) if same else F.lit(True), how)

@@ -1,4 +1,7 @@
-"""The state of a stream that keeps each live event once: parcels of events, and a timer for the next time bucket."""
+"""The state of a stream that keeps each live event once: parcels of events, and a timer for the next time bucket.
+
+A *parcel* has many events, packed as bytes in one value.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +13,35 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from cetdsl.execution.states import STATE_VERSION
 
-#: Prefix of the stored meaning where all events are kept (``keep=``); the rest names their columns, for the error that
-#: is raised where they do not fit.
+#: Prefix of the stored meaning if the stream keeps all events whole (``keep=``); the rest names their columns, for the
+#: error message if a checkpoint does not match.
 WHOLE = "all events"
-#: Bytes of parcels that are given at once, about.
+#: About how many bytes of parcels are emitted at once.
 _GIVEN_BYTES = 8 << 20
-#: Bytes of events that are not merged with others any more: the names of columns take a twelfth of so many or less.
+#: Parcels of so many bytes are not merged any more: the names of columns take at most a twelfth of them.
 _MERGED_BYTES = 8 << 10
 
 
 def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
     """Returns the stateful processor that keeps parcels until their time buckets are closed.
 
-    Rows are those of one share of the keys: ``bucket``, a time bucket that is open; ``first``, from which on a parcel
-    is needed; and ``body``, the parcel, in the row of the last bucket that needs it. A bucket is closed when the
-    watermark passes its end, which is ``end`` behind its start, a multiple of ``cut``. Its parcels are given then, with
-    those of all buckets that are closed at the same time, and each of them is dropped with its last bucket. What
-    parcels mean is kept beside them, and is to be ``meaning``.
+    The input has, for one share of the keys, a row per parcel and time bucket that needs it: ``bucket``, an open time
+    bucket; ``first``, the first bucket that needs the parcel; and ``body``, the parcel itself, in the row of the last
+    bucket that needs it. A bucket is closed when the watermark passes its end. The end is ``end`` behind the start of
+    the bucket, a multiple of ``cut``. The processor then emits the bucket's parcels, together with those of all buckets
+    that close at the same time, and deletes each parcel with its last bucket. It stores the ``meaning`` of parcels
+    beside them, and refuses state with another meaning.
 
-    Small parcels of the same buckets are merged, as each has the names of its columns: those that a micro-batch brings
-    with the last one of before, until it is large enough to stay as it is. So no micro-batch reads and writes more of
-    what is known already than one small parcel of each share and its buckets.
+    Each parcel repeats the names of its columns, so small parcels of the same buckets are merged: those of a
+    micro-batch with the previous small one, until it is large enough to stay as it is. So a micro-batch rewrites at
+    most one small parcel for each share and pair of buckets.
 
-    It travels to the workers by value.
+    The processor is pickled by value for the workers.
     """
     meaning = f"{STATE_VERSION} {meaning}"
 
     def expiry(bucket: int) -> int:
-        """The first millisecond that is no part of a bucket: a timer expires when the watermark reaches it."""
+        """The first millisecond behind a bucket: a timer expires when the watermark reaches it."""
         return -(-(bucket * cut + end) // 1000)
 
     def first_after(milliseconds: int) -> int:
@@ -53,11 +57,11 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
         def init(self, handle: Any) -> None:
             self.handle = handle
             self.meaning = handle.getValueState("meaning", "text string")
-            #: Numbers from 0 on are drawn; each pair of buckets has a small parcel, with a number below 0.
+            #: Numbers from 0 on are random; the small parcel of a pair of first and last bucket has a number below 0.
             self.parcels = handle.getMapState(
                 "parcels", "last bigint, number bigint", "first bigint, bodies array<binary>"
             )
-            #: Of each share the first bucket that has not been given.
+            #: For each share, the first bucket that has not been emitted.
             self.open: dict[Any, int] = {}
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
@@ -77,7 +81,7 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
             return iter(())
 
         def keep(self, first: int, last: int, bodies: list[bytes]) -> None:
-            """Adds parcels that the same buckets need to those that are known."""
+            """Stores further parcels that the same buckets need."""
             small = (last, first - last - 1)
             if sum(map(len, bodies)) < _MERGED_BYTES:
                 from cetdsl.kernels.wire.parcels import merged
@@ -93,8 +97,9 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
             self.parcels.updateValue((last, uuid4().int >> 65), (first, bodies))
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-            # Timers expire in order: the first one of a share stands for all of its buckets that the watermark has
-            # closed, so that their parcels are given once for all of them. Another one waits for the next bucket.
+            # Timers expire in order. The first timer of a share emits the parcels of all of its buckets that the
+            # watermark has closed, once for all of them. Later timers of these buckets do nothing, and a new timer
+            # waits for the next bucket.
             closed = first_after(expiredTimerInfo.getExpiryTimeInMs() - 1)
             if closed < self.open.get(key, closed):
                 return
@@ -115,7 +120,7 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
                 self.meaning.clear()
 
         def refuse_others(self) -> None:
-            """Raises where the parcels in state were kept for another query, or by another version of cetdsl."""
+            """Raises if the state has parcels of another query, or of another version of cetdsl."""
             known = self.meaning.get()
             if known is None:
                 self.meaning.update((meaning,))
@@ -133,7 +138,7 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
             pass
 
     def given(first: int, last: int, parcels: list[list[bytes]]) -> Iterator[Any]:
-        """Yields parcels behind the numbers of the first and the last of their buckets, not too many at once."""
+        """Yields rows of the first and the last of the closed buckets and a parcel, not too many at once."""
         import pandas as pd
 
         def rows() -> Any:

@@ -1,4 +1,4 @@
-"""Trends in other shapes than an array of bindings: a row each with a column per attribute, or a row per binding."""
+"""Shows trends in other shapes than an array: a row per trend with a column per attribute, or a row per binding."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _OTHER_NAMES = "choose other columns to show with columns=[...], or rename the v
 class Layout:
     """Describes how trends are shown.
 
-    ``variables`` are those that trends bind, each with whether it binds one event at most. Events show ``columns``.
-    ``keys`` stand beside each trend, and are equal in all of its events. With ``times``, the times of the first and of
-    the last event stand there too.
+    ``variables`` are those that trends bind, each with whether it binds at most one event. Events show ``columns``.
+    ``keys`` are columns beside each trend, equal in all of its events. With ``times``, the times of the first and of
+    the last event are further columns.
     """
 
     form: str
@@ -41,9 +41,10 @@ class Layout:
 
 
 def lay_out(rows: DataFrame, layout: Layout) -> DataFrame:
-    """Lays trends out: rows of keys, a window where they slide, other columns before ``trend``, and ``trend``.
+    """Lays out trends in another shape.
 
-    The events of a trend have the needed columns.
+    ``rows`` have keys, a window if the query slides, perhaps other columns, and last ``trend``, whose events have the
+    needed columns.
     """
     if layout.form == NESTED and not layout.times:
         return rows

@@ -1,8 +1,8 @@
-"""Evaluates inseparable predicates with Spark, pair by pair within each key.
+"""Evaluates *inseparable* predicates with Spark, pair by pair within each key.
 
-A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` splits into no two sides. Spark's
-own expressions decide it for the pairs of events of a key within a window's length; the kernel gets, with each event,
-how many events before it those are that satisfy it together with this one.
+A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` does not split into a side for each
+event. Spark evaluates it for the pairs of events of a key within a window's length. With each event, the kernel gets a
+list of the earlier events that satisfy the predicate together with it, as distances in the order of the key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.ir.compiled import ListColumn
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 
-#: No events.
+#: The empty list.
 _NONE = "CAST(array() AS array<int>)"
 
 
@@ -28,11 +28,11 @@ def with_lists(
     gather: Callable[[Column], Column] = F.collect_list,
     once: Callable[[DataFrame], DataFrame] = lambda gathered: gathered,
 ) -> DataFrame:
-    """The selected rows with the lists ``l0``, ``l1``, ... and a number ``p`` that orders events of one time.
+    """Returns the selected rows with the lists ``l0``, ``l1``, ... and a number ``p`` that orders events of one time.
 
-    A list holds one distance for each earlier event that satisfies the predicate: 1 is the event immediately before
-    this one in the order of the key. The columns ``closing`` of a stream tell its events apart as keys do; it may
-    ``gather`` them in its own way, and see to it that this is done ``once`` for each key.
+    A list has a distance for each earlier event that satisfies the predicate: 1 is the event immediately before this
+    one in the order of the key. On a stream, events are grouped by the columns ``closing`` as well as by keys;
+    ``gather`` is the aggregate that collects them, and ``once`` is applied to the groups.
     """
     asked, windowing = frame.compiled.lists, frame.source.windowing
     by_variable = {f"l{n}": column for n, column in enumerate(asked) if column.earlier >= 0}
@@ -41,7 +41,7 @@ def with_lists(
     in_stretches = windowing.kind != WHOLE and not closing
     added: Terms = {"x": frame.event_struct(names), "u": frame.ticks}
     if in_stretches and "i" not in columns:
-        # Each event is in two groups, which must have simultaneous ones in the same order.
+        # Each event is in two groups, which must order simultaneous events in the same way.
         added["i"] = frame.fingerprint()
     rows = frame.select({**columns, **added})
     keys = [*frame.key_names, *closing]
@@ -75,16 +75,16 @@ def with_lists(
     return listed
 
 
-#: The number of an interval of time as long as a window; and whether the event lies in it, or is copied from the
-#: interval before.
+#: The columns with the number of an interval of time as long as a window, and whether the event itself lies in this
+#: interval or is copied from the interval before.
 _STRETCH, _OWN = "stretch", "own"
 
 
 def _in_stretches(rows: DataFrame, length: int) -> DataFrame:
     """Copies each event into two groups: its own interval of ``length``, and the next one.
 
-    Only events of these two intervals can share a window with one of the second, however many events a key has. Events
-    without a time are a group, which the kernel reports.
+    An event can share a window only with earlier events of its own interval and of the one before, however many events
+    a key has. Events without a time form a group of their own, which the kernel reports.
     """
     own = F.expr(f"(u - pmod(u, {length})) div {length}")
     each = F.when(own.isNull(), F.array(own)).otherwise(F.array(own, own + 1))
@@ -101,7 +101,7 @@ def _compared(left: Column, right: Column, order: list[str]) -> Column:
 
 
 def _distances(frame: EventFrame, column: ListColumn, row: Column) -> Column:
-    """Returns how many events before a row those are that satisfy the predicate together with it."""
+    """Returns the distances to the earlier events that satisfy the predicate together with a row."""
     place = F.col("p")
     before = F.slice(F.col("events"), F.lit(1), place)
 
@@ -112,9 +112,10 @@ def _distances(frame: EventFrame, column: ListColumn, row: Column) -> Column:
 
 
 def _lists_of_group(frame: EventFrame, column: ListColumn, *, has_own: bool) -> Column:
-    """Returns the lists of all events of a group; those of events that cannot be the later one are empty.
+    """Returns the lists of all events of a group; those of events that cannot be the later event are empty.
 
-    They are found in the array, before it is exploded: afterwards each row would carry the array of all candidates.
+    They are computed within the array, before it is exploded: afterwards each row would carry the array of all
+    candidates.
     """
     earlier, later = F.lit(1 << column.earlier), F.lit(1 << column.later)
 
@@ -135,14 +136,14 @@ def _lists_of_group(frame: EventFrame, column: ListColumn, *, has_own: bool) -> 
 
     marked = F.transform("events", candidate)
     candidates = F.filter(marked, lambda one: one.getField("event").getField("m").bitwiseAND(earlier) != 0)
-    # The function binds the candidates once; Spark would put the term of a column into each of its uses.
+    # The lambda function computes the candidates once; as a column, Spark would copy their term into each use.
     return F.transform(F.array(candidates), lists).getItem(0)
 
 
 def _holds(frame: EventFrame, column: ListColumn, earlier: Column, later: Column) -> Column:
     """Whether two events of a key satisfy a predicate, which is tested only if a trend may have both.
 
-    Neither simultaneous events are in one trend, nor those that no window has together.
+    No trend has two simultaneous events, nor two events that no window has together.
     """
     x, y = earlier.getField("x"), later.getField("x")
     holds, windowing = frame.satisfy(column, x, y), frame.source.windowing

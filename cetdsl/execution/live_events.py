@@ -1,9 +1,9 @@
 """Keeps the events of a stream packed, many of them in one value of state, until their time buckets are closed.
 
-A worker packs events into parcels, of a share of the keys and of the same time buckets each. Spark's own operators keep
-a parcel for each of its buckets. Its ``transformWithState`` keeps each parcel once, and gives it to a time bucket when
-the watermark closes it. Either way state is asked a few times for each task of a micro-batch, and not for each key,
-which takes a fraction of a millisecond every time.
+A worker packs events into parcels; the events of a parcel belong to one share of the keys, and the same time buckets
+need them. Spark's own operators keep a parcel once for each of its buckets. A processor for ``transformWithState``
+keeps each parcel once, and emits it when the watermark closes a bucket that needs it. Either way, a task accesses state
+a few times per micro-batch, and not once per key; each access takes a fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from cetdsl.ir.parcels import BucketsOfTime
 from cetdsl.ir.schema import unused_name
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
-#: The columns of parcels that are given: the first and the last of their time buckets, and the parcel.
+#: The columns of emitted parcels: the first and the last of their time buckets, and the parcel.
 _GIVEN = "s bigint, u bigint, p binary"
 
 
 def buckets_of(windowing: Windowing, begin: int, end: int, time: int, bits: int) -> BucketsOfTime:
-    """Returns which time buckets need an event; a bucket needs those from ``begin`` to ``end``, counted from its start.
+    """Describes the time buckets that need an event; a bucket needs those from ``begin`` to ``end`` after its start.
 
-    Where windows leave gaps, the next one's start is the end, so that a bucket needs each event. The time is in the
-    column at a position, times ``2**bits``.
+    If windows leave gaps, a bucket extends to the start of the next one, so that some bucket needs each event. The
+    column at position ``time`` holds the time, multiplied by ``2**bits``.
     """
     return BucketsOfTime(time, bits, windowing.cut, begin, max(end, begin + windowing.cut))
 
@@ -44,13 +44,13 @@ def buckets_of(windowing: Windowing, begin: int, end: int, time: int, bits: int)
 def kept_once(
     rows: DataFrame, packed: Sequence[str], keys: Sequence[str], buckets: BucketsOfTime, meaning: str
 ) -> DataFrame:
-    """Returns the parcels of time buckets once no more of their events are awaited: the first one, the last, a parcel.
+    """Returns the parcels of time buckets that are closed, as rows of the first bucket, the last one, and a parcel.
 
-    The rows are those of events, some of whose columns are ``packed``, by shares of their ``keys``.
+    ``rows`` are events; their columns ``packed`` go into parcels, by shares of their ``keys``.
     """
     shares = shares_of_keys(rows.sparkSession, keys)
     parcels = _told(packed_by_share(rows, packed, keys, shares, buckets), buckets)
-    # A bucket of a parcel has a row of its own, the last one with the parcel.
+    # Each bucket that needs a parcel gets a row, and the last bucket's row has the parcel.
     opened = _by_bucket(parcels, buckets, "explode(sequence(first, last)) AS bucket")
     body = F.expr("CASE WHEN bucket = last THEN body END AS body")
     kept = keeper(f"{meaning}, in {shares} shares", buckets.cut, buckets.end)
@@ -61,10 +61,10 @@ def kept_once(
 def kept_by_window(
     rows: DataFrame, packed: Sequence[str], keys: Sequence[str], buckets: BucketsOfTime, meaning: str, *beside: str
 ) -> DataFrame:
-    """Returns what :func:`kept_once` does, of parcels that Spark's own operators keep for each of their buckets.
+    """Returns parcels like :func:`kept_once`, but Spark's own operators keep a parcel for each of its buckets.
 
-    Each is given once for each bucket, with the number of that bucket alone. More may stand ``beside`` it, as the
-    number of its share, under a new name.
+    A parcel is emitted once for each bucket, with the number of that bucket alone, and with the expressions ``beside``,
+    such as the number of its share.
     """
     shares = shares_of_keys(rows.sparkSession, keys)
     parcels = _told(packed_by_share(rows, packed, keys, shares, buckets, by_window=True), buckets)
@@ -74,12 +74,11 @@ def kept_by_window(
 def given_by_window(parcels: DataFrame, buckets: BucketsOfTime, meaning: str, *beside: str) -> DataFrame:
     """Returns the parcels of time buckets that are closed, as Spark's own operators keep them.
 
-    Parcels of one bucket stay apart in state, so that a micro-batch writes what it brings, and not again what is known.
-    Each has a number, by which Spark keeps all parcels of a share in one task, so that nothing has to be sent to the
-    kernels behind.
+    Each parcel of a bucket is a group of its own in state, so that a micro-batch writes only its new parcels. A
+    parcel's number makes Spark keep all parcels of a share in one task, so that kernels need no further shuffle.
     """
     opened = _by_bucket(parcels, buckets, "inline(arrays_zip(sequence(first, last), numbers)) AS (bucket, number)")
-    # Equal parcels, if there are any, are one group of two. Groups of two sets of parcels are told apart by a name.
+    # Equal parcels, if there are any, form one group. A unique name distinguishes two sets of parcels, see NAMES.
     name = f"u{next(NAMES)}"
     collected = F.collect_list(F.struct(F.col("body").alias(name)))
     grouped = opened.groupBy("share", "closes", "number")
@@ -90,7 +89,7 @@ def given_by_window(parcels: DataFrame, buckets: BucketsOfTime, meaning: str, *b
 
 
 def in_task_of_share(value: Column) -> Column:
-    """Returns a value of a group of parcels; raises if this Spark does not keep the group in the task of its share."""
+    """Returns the value as a column that raises if this Spark does not keep the group in the task of its share."""
     error = raised(
         EngineError,
         "this Spark hashes rows in another way than Apache Spark, so that events of a key would be in several tasks",
@@ -110,8 +109,8 @@ def _told(parcels: DataFrame, buckets: BucketsOfTime) -> DataFrame:
 def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime, each: str) -> DataFrame:
     """Returns parcels once for each time bucket that needs them.
 
-    ``each`` bucket of a parcel is made in SQL, with what else is its own. Spark compares the column of a note with the
-    watermark, and drops what is for a bucket that is closed.
+    The SQL ``each`` generates the buckets of a parcel. The column ``closes`` has the metadata of a watermark column, so
+    that Spark compares it with the watermark, and drops rows for buckets that are closed.
     """
     end = f"{buckets.cut} + {buckets.end}"
     closes = F.expr(f"bucket * {end}").alias("closes", metadata={WATERMARK: 0})
@@ -120,9 +119,9 @@ def _by_bucket(parcels: DataFrame, buckets: BucketsOfTime, each: str) -> DataFra
 
 
 def kept_whole(df: DataFrame, frame: EventFrame, windowing: Windowing) -> DataFrame:
-    """Returns all events of time buckets once none of them is awaited any more: their columns, and two of a bucket.
+    """Returns all events of closed time buckets, with all columns and the numbers of the first and the last bucket.
 
-    What state holds depends on nothing of a query but its keys and its windows.
+    The state depends on the keys and the windows of a query, and on nothing else of it.
     """
     begin, end = needed_by_bucket(windowing, looks_back=True)
     columns = [frame.own_name(field.name) for field in df.schema.fields]
@@ -139,6 +138,6 @@ def kept_whole(df: DataFrame, frame: EventFrame, windowing: Windowing) -> DataFr
 
 
 def _without_watermark(field: T.StructField) -> T.StructField:
-    """Returns a column without Spark's note of a watermark; by another one, Spark knows what ``CHAR(n)`` equals."""
+    """Returns a column without the metadata of a watermark; other metadata stay, such as those of ``CHAR(n)``."""
     notes = {name: note for name, note in field.metadata.items() if name != WATERMARK}
     return T.StructField(field.name, field.dataType, metadata=notes)

@@ -1,8 +1,9 @@
 """Turns conditions that depend on the match into steps that a kernel evaluates, by the types that Spark finds.
 
-Two cells are compared by the order of their values, once Spark has cast them to a common type: any type that has an
-order will do. Only what is computed across rows, ``B.x - A.x``, and totals are numbers in the kernel: BIGINT or DOUBLE,
-as Spark would compute them, decimals as long as Spark does not round them either, or microseconds between times.
+:mod:`cetdsl.ir.rows` defines steps and *cells*, values of a column at a row. The kernel compares two cells by the order
+of their values, after Spark has cast them to a common type, so any type with an order is possible. Only terms across
+rows, such as ``B.x - A.x``, and totals are numbers in the kernel: BIGINT or DOUBLE, as Spark would compute them;
+decimals, as long as Spark would not round them; or microseconds between times.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ _REAL_STEPS = {
     "<=>": ir.REAL_SAME,
 }
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
-#: What numbers are of, see :meth:`ConditionSteps._number`.
+#: The kinds of numbers, see :meth:`ConditionSteps._number`.
 _BIGINT, _DOUBLE, _DECIMAL, _TIME, _LENGTH = "bigint", "double", "decimal", "time", "length of time"
-#: So many digits of a decimal fit a whole number of the kernel; and those of whole numbers where decimals meet them.
+#: The most digits of a decimal in the kernel; the next lines give the digits of whole numbers combined with decimals.
 _DIGITS = 18
 _DIGITS_OF: Mapping[type[T.DataType], int] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 20}
 _CAST = "cast it to DOUBLE, as in CAST(A.x AS DOUBLE)"
@@ -60,7 +61,7 @@ _LOGIC = {"AND": ir.BOTH, "OR": ir.EITHER}
 #: Comparisons with their operands exchanged.
 _EXCHANGED = {">": "<", ">=": "<="}
 
-#: Asks Spark for the types of expressions over the columns of a row; the places are those that errors point at.
+#: Returns Spark's types for expressions over the columns of a row; each comes with the place that errors point at.
 TypesOf = Callable[[Sequence[tuple[str, tuple[int, int]]]], Sequence[T.DataType]]
 _Steps = list[Step]
 
@@ -89,7 +90,7 @@ _Key = TypeVar("_Key")
 
 
 class ConditionSteps:
-    """Collects the steps of all conditions, and what they need.
+    """Collects the steps of all conditions, and the columns, picks, sets and totals that they refer to.
 
     Parameters
     ----------
@@ -192,7 +193,7 @@ class ConditionSteps:
             assert isinstance(array, T.ArrayType)
             common = array.elementType
             if isinstance(common, T.StringType) and not {type(one), type(other)} <= {T.StringType, T.NullType}:
-                # Without ANSI mode, Spark brings both to one type in its own way in =, in IN, and in an array.
+                # Without ANSI mode, the common type to which Spark casts both differs between =, IN and arrays.
                 kind = (other if isinstance(one, T.StringType) else one).simpleString()
                 what = f"without ANSI mode a text is not compared with a value of type {kind} across rows"
                 self._refuse(what, f"cast one of them, as in CAST(B.x AS {kind})", tree)
@@ -241,7 +242,7 @@ class ConditionSteps:
         return _Number(steps, _Kind(_DECIMAL, number.kind.digits + more, scale))
 
     def _kind_of_decimals(self, tree: Operation, one: _Kind, other: _Kind) -> _Kind:
-        """The kind of the result, as Spark's: what Spark would round is refused."""
+        """The kind of the result, as in Spark; raises if Spark would round the result."""
         if tree.operator == "*":
             kind = _Kind(_DECIMAL, one.digits + other.digits + 1, one.scale + other.scale)
         else:
@@ -251,7 +252,7 @@ class ConditionSteps:
         return kind
 
     def _refuse_mixed(self, tree: Operation, one: str, other: str) -> None:
-        """Raises unless two times, or two lengths of time, are compared, or computed with as far as that is known."""
+        """Raises unless an operation combines two times, or two lengths of time, in a supported way."""
         if one != other:
             hint = "compare a difference of times with INTERVAL '30' DAY, and B.t with A.t + INTERVAL '1' HOUR"
             both = " and a ".join(sorted((one, other)))
@@ -262,8 +263,8 @@ class ConditionSteps:
     def _number(self, tree: Tree) -> _Number:
         """Returns the steps of a number, and its kind.
 
-        A decimal is a whole number of its smallest unit. A time is one of the microseconds of a clock, and so is a
-        length of time, the difference of two.
+        A decimal is represented as a whole number of units of its last digit. A time is represented by the microseconds
+        of a clock, and so is a length of time, the difference of two times.
         """
         if isinstance(tree, Cell):
             return self._number_of_row(tree)
@@ -284,7 +285,7 @@ class ConditionSteps:
     def _number_of_row(self, cell: Cell) -> _Number:
         kind = self._known[cell.sql]
         if isinstance(kind, _WHOLE):
-            # What is the same for all rows need not be sent with each.
+            # A constant need not be sent with each row.
             is_constant = cell.at is None and cell.sql.isdecimal()
             step = (ir.CONSTANT, -1, int(cell.sql), -1) if is_constant else self._cell(cell, _BIGINT)
             return _Number([step], _Kind(_BIGINT, _DIGITS_OF[type(kind)]))
@@ -314,7 +315,7 @@ class ConditionSteps:
             step = ir.AVERAGE_OF if is_average else ir.REAL_SUM
             column = self._real_column(total.sql)
             return _Number([self._step_of_total(total, step, ir.REAL, column)], _Kind(_DOUBLE))
-        # Spark gives a sum ten digits more than what is added up, and an average four, all behind the point.
+        # Spark gives a sum ten more digits than its values, and an average four more, all of them behind the point.
         digits = kind.precision - (4 if is_average else 10) if isinstance(kind, T.DecimalType) else 0
         if not isinstance(kind, T.DecimalType) or digits > _DIGITS:
             what = f"{total.kind}s of type {kind.simpleString()} cannot be computed while rows are matched"

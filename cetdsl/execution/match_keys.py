@@ -1,4 +1,4 @@
-"""Checks that columns of a clause have an order, before Spark sorts or compares them under names that no user wrote."""
+"""Checks that columns of a clause have an order, so that Spark's errors do not mention internal names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """MATCH_RECOGNIZE as a DataFrame.
 
-What conditions say of each row becomes bits; a kernel finds the matches; and Spark computes the measures from what the
-kernel found of each. Where the kernel can look at the rows before and behind as Spark would, it sorts them, too.
+Spark evaluates the conditions for each row, which become bits; a kernel finds the matches; and Spark computes the
+measures from values that the kernel gives for each match. If the kernel can evaluate conditions on neighbouring rows
+exactly as Spark would, it also sorts the rows.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ from cetdsl.rows.resolved import (
     slot_name,
 )
 
-#: The names of the outputs of a clause, as kernels are told.
+#: The outputs of a clause, as the specification for kernels names them.
 OUTPUTS = {
     Output.ONE_ROW: ONE_ROW,
     Output.SHOW_EMPTY: SHOW_EMPTY,
@@ -80,9 +81,9 @@ OUTPUTS = {
     Output.UNMATCHED: UNMATCHED,
 }
 _INTEGERS = ("byte", "short", "integer", "long")
-#: How Spark says that a sum is too large; see :func:`cetdsl.errors.recover`.
+#: The error message for a sum that is too large, which :func:`cetdsl.errors.recover` reads.
 _TOO_LARGE = f"cetdsl.errors.{CountOverflow.__name__}: {SUM_TOO_LARGE}\\n  hint: {SUM_TOO_LARGE_ADVICE}"
-#: A name that is made here in an error of Spark.
+#: An internal name from this module in an error message of Spark.
 _MADE_NAME = re.compile(r"`?\b((?:col|slot|moved) \d+)\b`?")
 _NUMBER, _MATCH = in_backquotes("number of row"), in_backquotes("number of match")
 
@@ -98,9 +99,9 @@ def match_rows(
     match : ResolvedMatch
         The clause, against the columns of ``df``.
     arrows : Arrows
-        Those of its pattern.
+        The automaton of its pattern.
     span : Span or None
-        That of its WITHIN.
+        The span of its WITHIN.
     sort : AskedSort
         Who sorts the rows, and looks at neighbours.
     """
@@ -225,7 +226,7 @@ class _Match:
             place, each = (LABEL, ()) if value is None else self._columns_of(value, moved)
             slots.append(attrs.evolve(slot, column=place, columns=each))
         if self._tells_unmatched or not (slots or shown):
-            # Batches of no column at all would not tell how many matches they have.
+            # Batches without columns would not have a number of rows, so that matches could not be counted.
             slots.append(Slot(NUMBER))
         keys = tuple(match.columns[key] for key in dict.fromkeys(match.partition_by))
         return MatchSpec(
@@ -277,7 +278,10 @@ class _Match:
     def _neighbours(
         self, conditions: Sequence[Expression]
     ) -> tuple[Neighbours | None, dict[str, int], tuple[int, ...]]:
-        """Returns the tests and values that the kernel computes itself, the places of these, and the words of tests."""
+        """Returns the tests and values that the kernel computes itself, the columns of these values, and all words.
+
+        A word is a column whose bits are the results of tests.
+        """
         looking = {
             bit: one.sql for bit, one in enumerate(conditions) if any(map(one.sql.__contains__, self._moved_names))
         }
@@ -341,16 +345,16 @@ class _Match:
     ) -> list[T.DataType]:
         """The types that Spark finds for expressions; an error of one of them points at it.
 
-        They stand ``beside`` plain columns, so that an aggregate of all rows is an error.
+        Expressions are selected ``beside`` plain columns, so that an aggregate over all rows is an error.
         """
-        # In parentheses, or a word too many would be taken for a name; a comment may stand last.
+        # In parentheses, as Spark would take a superfluous word for an alias; on two lines, as a comment may end it.
         each = [f"({expression.sql}\n)" for expression in expressions]
         select = lambda: frame.selectExpr(*filter(None, (beside, *each)))  # noqa: E731
         try:
             fields = translated(select, "evaluate the clause").schema.fields
         except (ParseError, QueryTypeError) as error:
             if len(expressions) > 1:
-                # Which one is wrong shows when each is looked at by itself.
+                # Each expression is analysed by itself to find the wrong one.
                 for expression, name in zip(expressions, what):
                     self._types_of(frame, [expression], [name], beside)
                 raise
@@ -382,7 +386,7 @@ class _Match:
         return _MADE_NAME.sub(lambda made: written.get(in_backquotes(made[1]), made[0]), message)
 
     def _with_types_of_moved(self) -> DataFrame:
-        """Adds values of the types of those of other rows: a query that is never run."""
+        """Adds columns with the types of the values of other rows, for analysis only: the query never runs."""
         if self._typed is None:
             values = [f"{value.sql} AS {name}" for value, name in zip(self._moved, self._moved_names)]
             self._typed = translated(lambda: self._frame.selectExpr("*", *values), "look at neighbours")
@@ -412,16 +416,16 @@ class _Match:
             f"{column(number)} {'ASC' if key.ascending else 'DESC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
             for number, key in zip(self._match.order_by, self._match.clause.order_by)
         )
-        # Without an order any one will do, but Spark wants to be told of one.
+        # Without ORDER BY any order is right, but Spark requires one.
         return f"({f'PARTITION BY {partition} ' if partition else ''}ORDER BY {order or '1'})"
 
     def _rows(self, spec: MatchSpec) -> tuple[DataFrame, T.StructType]:
-        """The columns that the kernel reads, sent to the task of their partition, and sorted there if Spark sorts.
+        """Returns the rows that the kernel reads, shuffled to the tasks of their partitions, and sorted if Spark sorts.
 
-        Also returns their schema, for they may be sent in parcels.
+        Also returns their schema, because the rows may come in parcels.
         """
         match = self._match
-        # Batches of no column at all would not tell how many rows they have.
+        # Batches without columns would not have a number of rows.
         sent = list(self._sent) or ["0"]
         selected = [f"{sql} AS c{place}" for place, sql in enumerate(sent)]
         by = [f"c{place}" for place in range(len(self._keys))]
@@ -510,7 +514,7 @@ class _Match:
     # -- slots ---------------------------------------------------------------------------------------------------------
 
     def _slot(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
-        """Requests from the kernel the parts of a slot, and returns how Spark makes the slot of them."""
+        """Requests the values for a slot from the kernel; returns a function that makes Spark's SQL of their names."""
         if wanted.distinct:
             return self._over_distinct(wanted)
         if wanted.kind in (SUM, AVERAGE):

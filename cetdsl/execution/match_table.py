@@ -1,7 +1,7 @@
-"""MATCH_RECOGNIZE as a table function: stock Spark SQL hands the rows of a partition over, and a kernel matches them.
+"""MATCH_RECOGNIZE as a table function: Spark SQL hands over the rows of a partition, and a kernel matches them.
 
-Spark evaluates no expression of the clause here, so conditions and measures are those that
-:mod:`cetdsl.kernels.rows.evaluate` knows. All of a partition is held, as Python objects.
+Spark evaluates no expression of the clause here, so conditions and measures may only use what
+:mod:`cetdsl.kernels.rows.evaluate` can evaluate. The function holds all rows of a partition as Python objects.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from cetdsl.rows.resolve import resolve
 from cetdsl.rows.resolved import AVERAGE, Expression, ResolvedMatch, Value, Wanted, placed
 from cetdsl.rows.within import span_of
 
-#: What is added up by its types, behind what :class:`ConditionSteps` asks of Spark.
+#: The end of the window aggregates in the SQL whose types :class:`ConditionSteps` requests.
 _OVER = ") OVER ()"
-#: The whole numbers that WITHIN goes by, of times.
+#: WITHIN compares times as microseconds since this time.
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -78,10 +78,10 @@ class TableMatch:
         finished = [self._slot(wanted) for wanted in match.slots]
         self._finished: list[Callable[[Sequence[pa.Array]], pa.Array]] = finished
         self._dependent = self._conditions()
-        # What has types that are not known is found out before any row comes.
+        # Unsupported types raise here, before any row comes.
         self._types = [field.dataType for field in self.schema_of_answer()]
 
-    # -- what is said before rows come -----------------------------------------------------------------------------
+    # -- before rows come ------------------------------------------------------------------------------------------
 
     def schema_of_answer(self) -> T.StructType:
         """The columns of the answer."""
@@ -121,7 +121,7 @@ class TableMatch:
             raise error
 
     def _pointing(self, span: tuple[int, int], compute: Callable[[], pa.Array]) -> pa.Array:
-        """A value, or an error that points at the expression that it is of."""
+        """Computes a value; an error points at the expression."""
         try:
             return compute()
         except CetdslError as error:
@@ -349,11 +349,11 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def _moment(time: datetime) -> datetime:
-    """Returns a time of the worker's clock in UTC, as an hour comes twice where summer time ends."""
+    """Returns a time of the worker's clock in UTC, because local hours repeat when summer time ends."""
     try:
         return time.astimezone(timezone.utc)
     except (ValueError, OverflowError):
-        return time  # at an end of the calendar, beyond which UTC may be; nobody changes clocks there
+        return time  # at an end of the calendar, where UTC may lie beyond it, and where no clock changes
 
 
 def _micros(time: date | datetime) -> int:

@@ -1,6 +1,6 @@
 """Matches of the fluent language as DataFrames: its terms become columns, and its predicates conditions on rows.
 
-What a predicate demands is brought into the form that the clause MATCH_RECOGNIZE has, which :mod:`match_rows` executes.
+The conditions get the form that they have in the clause MATCH_RECOGNIZE, which :mod:`match_rows` executes.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from cetdsl.rows.resolved import AVERAGE, Expression, ResolvedMatch, Value, Want
 _OPERATORS = {**dict(zip(COMPARISONS, COMPARISONS, strict=True)), "!=": "<>", "and": "AND", "or": "OR"}
 _TOTALS = {"sum": SUM, "avg": AVERAGE}
 _NOWHERE = (0, 0)
-#: The row that a term looks at: None is the one that is tested.
+#: The row that a term looks at; None is the tested row itself.
 _Row = Bound | Extreme | None
-#: The row right before the one that is tested, whatever it is bound to.
+#: The row right before the tested row, whatever it is bound to.
 _BEFORE = Bound((), False, 0)
 
 
@@ -71,7 +71,7 @@ def with_sorting(df: DataFrame, plan: Operator) -> Operator:
 
 
 class _Matches:
-    """Brings matches into the form of a clause, over columns that are made for it."""
+    """Translates a request for matches into a clause, over columns that are made for it."""
 
     def __init__(self, frame: EventFrame, plan: FindMatches) -> None:
         self.frame, self.plan = frame, plan
@@ -195,9 +195,9 @@ class _Matches:
         return whole
 
     def _of_neighbours(self, predicate: Expr, offset: int | None) -> Tree:
-        """A predicate on a row and the one that is bound before it, ``offset`` bound rows from the last one.
+        """A predicate on the tested row and a row bound before it: ``offset`` bound rows back from the last one.
 
-        Without an offset that is the row right before it.
+        If ``offset`` is None, the other row is the one right before the tested row.
         """
         last = None if offset is None else Bound(self._members(), False, offset)
 
@@ -210,7 +210,7 @@ class _Matches:
         return _tree(predicate, lambda node: None if node.role is Role.NEXT else before, cell)
 
     def _of_pair(self, predicate: Expr, name: str) -> Tree:
-        """A predicate on a row of one variable and the rows of others that are bound before it."""
+        """A predicate on the tested row, of one variable, and the rows of another variable bound before it."""
         others = [other for other in variables(predicate) if other != name]
         if not all(self.plan.single[self.plan.compiled.number_of(other)] for other in others):
             return self._of_all(predicate, name, others[0])
@@ -261,7 +261,7 @@ class _Matches:
     # -- columns -------------------------------------------------------------------------------------------------------
 
     def _cell(self, row: _Row, term: Expr) -> Tree:
-        # Without the row its columns are NULL, and a term over them may be something else.
+        # If the row does not exist, its columns are NULL, but a term over these columns need not be NULL.
         absent = "" if row is None or isinstance(term, Attribute) else self._term(term, absent=True)
         return Cell(row, self._term(term), absent)
 

@@ -13,15 +13,15 @@ from cetdsl.execution.expressions import combine
 from cetdsl.execution.source import floor_divide
 from cetdsl.pattern.expressions import HOLDS
 
-#: The events that are joined lie in the bucket of the rows' anchor, or in the one behind it, or before it.
+#: The bucket of a joined event, relative to that of the rows' anchor: the same one, the next one, or the one before.
 HERE, LATER, EARLIER = 0, -1, 1
 
 
 @attrs.frozen
 class Meetings:
-    """Joins rows whose columns ``by`` are equal, NULL to NULL, and whose distance in time is bounded by a span.
+    """Joins rows whose columns ``by`` are equal (NULL equals NULL), and whose distance in time a span may bound.
 
-    ``length`` is that of the span, None where there is no bound. Events are structs whose field ``u`` is their time.
+    ``length`` is the length of the span; None if there is no bound. Events are structs whose field ``u`` is their time.
     """
 
     by: tuple[str, ...]
@@ -37,10 +37,10 @@ class Meetings:
         near: tuple[int, ...],
         how: str = "inner",
     ) -> DataFrame:
-        """Joins rows with a side, where tests hold.
+        """Joins rows with the rows of a ``side`` if all ``tests`` hold.
 
-        With a span, an ``event`` of the side lies in the time bucket of an event of the rows, their ``anchor``, or in
-        one beside it, as ``near`` says; buckets are as long as the span.
+        With a span, the time bucket of the side's ``event`` is that of the rows' event ``anchor``, or one beside it, as
+        ``near`` says; buckets are as long as the span.
         """
         side = side.withColumnsRenamed({name: f"x_{name}" for name in self.by})
         extra = [f"x_{name}" for name in self.by]
@@ -57,7 +57,7 @@ class Meetings:
 
 
 def instant(event: Column, names: Sequence[str]) -> Column:
-    """Returns when an event is: its time, and the columns that order events of one time."""
+    """Returns the instant of an event: its time, and the columns that order events of one time."""
     return F.struct(*(event.getField(name).alias(name) for name in names))
 
 
@@ -72,7 +72,7 @@ def bindings_in_time(placed: Column) -> Column:
 
 
 def compared(op: str, event: Column, own: int, other: int) -> Callable[[Column], Column]:
-    """Returns what compares a value of an event with one of another event."""
+    """Returns a function that compares a value of an event with one of another event, its argument."""
     return lambda of: HOLDS[op](event.getField(f"f{own}"), of.getField(f"f{other}"))
 
 

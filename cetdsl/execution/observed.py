@@ -1,6 +1,6 @@
-"""Metrics that Spark observes of a stream, beside its own: they are reported with each micro-batch's progress.
+"""Metrics that Spark observes on a stream, beside its own ones, and reports with each micro-batch's progress.
 
-Each observation has a name of its own, as Spark wants it, which begins with what it tells.
+Spark requires a unique name for each observation; the names here begin with the kind of the observation.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from cetdsl.ir.parcels import TALLIED
 
 
 def kept_by_end() -> str:
-    """Returns the name of an observation of what :func:`tallied` counts."""
+    """Returns a name for an observation of :func:`tallied`."""
     return f"{KEPT} {next(NAMES)}"
 
 
 def tallied(end: str, rows: str) -> Column:
-    """Returns how many events have come for each time bucket, of some rows that hold parts of that.
+    """Returns an aggregate of how many events have come for each time bucket, over rows with partial counts.
 
-    The result is an aggregate, an array as JSON: the ``end`` of each bucket, in microseconds, and its ``events``. Of
-    too many buckets the oldest ones stand apart, as each task tells them.
+    ``rows`` is the condition for rows with such counts, and ``end`` the end of their bucket in microseconds. The result
+    is an array as JSON: the ``end`` of each bucket, and its ``events``. If there are too many buckets, only the oldest
+    ones are counted separately, as tasks do themselves.
     """
     part = F.expr(f"CASE WHEN {rows} THEN named_struct('end', {end}, 'events', events) END")
     one = "struct<`end`: bigint, events: bigint>"
@@ -37,7 +38,7 @@ def tallied(end: str, rows: str) -> Column:
         first, next_one = told(apart, more), told(F.concat(apart, F.array(last)), more)
         return F.when(is_same, told(apart, both)).when(last.isNull(), first).otherwise(next_one)
 
-    # In order of their ends, so that each part is looked at once: the driver does it at each trigger.
+    # The parts are sorted by their ends, so that the driver, which does this at each trigger, visits each part once.
     parts, nothing = F.sort_array(F.collect_list(part)), told(F.array().cast(f"array<{one}>"), F.lit(None).cast(one))
     whole = F.aggregate(
         parts, nothing, added, lambda known: F.concat(known["apart"], F.array_compact(F.array(known["last"])))
@@ -46,22 +47,23 @@ def tallied(end: str, rows: str) -> Column:
 
 
 def keyed(end: str, bits: str) -> tuple[str, Column, Column]:
-    """Returns the name of an observation of keys, and its aggregates of rows with ``bits`` and an ``end``.
+    """Returns the name of an observation of keys, and its aggregates over rows with ``bits`` and an ``end``.
 
-    It tells the bits that the hashes of keys set in a bitmap, in base 64, as the bits of several micro-batches together
-    tell how many different keys these had, and ``until`` when some of the events are needed, in microseconds.
+    The aggregates are a bitmap, in base 64, with a bit for the hash of each key, and ``until``, the time in
+    microseconds up to which some event is needed. The union of the bitmaps of several micro-batches shows how many
+    different keys these had.
     """
     keys = F.base64(F.bitmap_or_agg(F.expr(bits))).alias("keys")
     return f"{KEYED} {next(NAMES)}", keys, F.max(F.expr(end)).alias("until")
 
 
 def answers(rows: DataFrame) -> DataFrame:
-    """Has Spark count the rows of an answer."""
+    """Makes Spark count the rows of an answer on a stream."""
     return rows.observe(f"{ANSWERED} {next(NAMES)}", F.count(F.lit(1)).alias("rows")) if rows.isStreaming else rows
 
 
 def decisions(rows: DataFrame, metrics: str) -> DataFrame:
-    """Has Spark add up how often sharing was decided, of rows with the ``metrics`` of a task as JSON."""
+    """Makes Spark add up the decisions on sharing, over rows with the ``metrics`` of a task as JSON."""
     if not rows.isStreaming:
         return rows
     decided = F.get_json_object(metrics, "$.decisions").cast("bigint")

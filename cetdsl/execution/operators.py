@@ -1,4 +1,4 @@
-"""Registers which function executes which physical operator, and defines the rows that it gives."""
+"""The registry of the functions that execute physical operators, and the rows that they give."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from cetdsl.ir.operators import Operator
 class Rows:
     """The rows that an operator gives, lazily, and facts about the events that they come from.
 
-    ``types`` are those of the aggregated terms. ``told`` is the kernel's specification, with its rows as they really
-    come; None where no kernel reads events. If ``shares`` > 0, so many tasks get all events of a key each.
+    ``types`` are those of the aggregated terms. ``told`` is the kernel's specification, with the actual layout of its
+    rows; None if no kernel reads events. If ``shares`` > 0, so many tasks each get all events of a key.
     """
 
     data: DataFrame
@@ -62,7 +62,7 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
 
 
 def run(df: DataFrame, plan: Operator, given: Callable[[DataFrame], DataFrame] | None = None) -> DataFrame:
-    """Returns the lazy answer of a physical plan over a DataFrame of events, or those rows of it that are ``given``."""
+    """Returns the lazy answer of a physical plan over a DataFrame of events; ``given`` may transform the rows first."""
     with own_errors():
         rows = execute(df, plan).data
         return answers(rows if given is None else given(rows))

@@ -1,4 +1,4 @@
-"""Packs events into parcels, many in one value, before they are sent to the tasks of their keys or kept in state."""
+"""Packs events into parcels, many events in one value, before a shuffle sends them or a stream's state keeps them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cetdsl.execution.worker import map_stage
 from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.ir.shares import share_numbers
 
-#: Types of keys whose values a worker has as whole numbers, so that it can find their shares by itself.
+#: Types of keys whose values a worker gets as whole numbers, so that it can compute their hashes, and shares, itself.
 _WHOLE = (
     *(T.ByteType, T.ShortType, T.IntegerType, T.LongType),
     *(T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType),
 )
-#: Bytes of parcels that are sent to a worker at once, about, and how many rows Spark sends, by a setting.
+#: About how many bytes of parcels go to a worker at once; the setting for the rows of a batch; and its default.
 _AT_ONCE, _ROWS_AT_ONCE, _USUAL_ROWS = 1 << 20, "spark.sql.execution.arrow.maxRecordsPerBatch", 10_000
 _PACKED = "share int, p binary"
 _PACKED_BY_BUCKET = "share int, first bigint, last bigint, body binary, events bigint"
@@ -28,7 +28,7 @@ PACKED_BY_WINDOW = f"{_PACKED_BY_BUCKET}, numbers array<bigint>"
 
 
 def shares_of_keys(session: SparkSession, keys: Sequence[str]) -> int:
-    """Returns in how many shares of their keys a stream's rows are kept; without keys there is nothing to share."""
+    """Returns into how many shares of their keys a stream divides its rows; without keys there is one share."""
     return kept_shares(session) if keys else 1
 
 
@@ -41,12 +41,13 @@ def packed_by_share(
     *,
     by_window: bool = False,
 ) -> DataFrame:
-    """Returns parcels of some columns of the rows, those of a share of the keys together; no key: there is one share.
+    """Packs some ``columns`` of the rows into parcels; the rows of a parcel belong to one share of the keys.
 
-    The columns of the answer are the ``share`` and the parcel ``p``. Of a stream, a parcel has rows that the same time
-    ``buckets`` need, which know the time's position among the columns; then the answer has the ``share``, the ``first``
-    and the ``last`` of the buckets, the parcel ``body``, and how many ``events`` it has; and if it is kept
-    ``by_window``, the ``numbers``, one for each bucket, by which Spark groups it in the task of its share.
+    The result has the columns ``share`` and ``p``, the parcel. On a stream, ``buckets`` describes the time buckets, and
+    the position of the time among the columns; the rows of a parcel are then needed by the same buckets. The result has
+    ``share``, ``first`` and ``last`` of these buckets, the parcel ``body``, and the number of its ``events``; and if
+    parcels are kept ``by_window``, ``numbers``, one for each bucket, by which Spark groups them in the task of their
+    share.
     """
     if all(isinstance(rows.schema[key].dataType, _WHOLE) for key in keys):
         left_out = [key for key in keys if key not in columns]
@@ -64,14 +65,15 @@ def packed_by_share(
 
 
 def in_batches(parcels: DataFrame, *beside: str) -> DataFrame:
-    """Returns parcels ``p``, and columns beside them, so that Spark sends about a megabyte of them to a worker at once.
+    """Returns parcels ``p``, and columns beside them, such that Spark sends about a megabyte to a worker at once.
 
-    Spark begins a batch when it has so many rows. Thousands of parcels would be all that a task gets, so that the
-    worker had to wait for them, and to hold them. So each is followed by rows without one, the more the larger it is.
-    Where a session lets batches have more rows than usual they get larger: millions of empty rows would take long.
+    Spark ends a batch at a number of rows. A batch of thousands of parcels would have all rows of a task, so that the
+    worker would wait for all of them, and hold them. So each parcel is followed by empty rows, the more the larger it
+    is. If a session allows more rows per batch than usual, batches get larger instead: millions of empty rows would
+    take long.
     """
     rows = int(parcels.sparkSession.conf.get(_ROWS_AT_ONCE, None) or _USUAL_ROWS)
-    if rows <= 0:  # no limit is what was asked for
+    if rows <= 0:  # the session asks for no limit
         return parcels.select(*beside, "p")
     empty = f"CAST(length(p) * {min(rows, _USUAL_ROWS)}L div {_AT_ONCE} AS int)"
     followed = f"concat(array(p), array_repeat(CAST(NULL AS binary), {empty}))"

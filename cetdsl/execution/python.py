@@ -1,4 +1,4 @@
-"""Asks, before any job, whether Spark's Python workers can run kernels."""
+"""Checks, before any job, whether Spark's Python workers can run kernels."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ print(json.dumps([sys.version_info[:2], [name for name in {_NEEDED!r} if importl
 
 
 def require_worker_python(session: SparkSession) -> None:
-    """Raises if the workers of a session on this machine are a Python that cannot run kernels.
+    """Raises if the workers of a session on this machine use a Python that cannot run kernels.
 
-    Spark takes ``PYSPARK_PYTHON``, or else the first ``python3`` of the path, which need not be this Python: that of a
-    virtual environment may have been called by its path. On clusters and on Spark Connect nobody can tell from here.
+    Spark starts ``PYSPARK_PYTHON``, or else the first ``python3`` of the path. This may be another Python than the
+    current one, for example if the user started that of a virtual environment by its path. On clusters and on Spark
+    Connect the driver cannot find out.
 
     Raises
     ------
@@ -64,6 +65,6 @@ def _problem(command: str, environment: frozenset[tuple[str, str]]) -> str | Non
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two programs are one Python: not that of another environment, even if that is a link to the same file."""
+    """Whether two programs are the same Python; those of two environments differ, even as links to the same file."""
     first, second = Path(one), Path(other)
     return first.parent.resolve() == second.parent.resolve() and first.resolve() == second.resolve()

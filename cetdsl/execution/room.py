@@ -14,8 +14,8 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
 
 _LOG = logging.getLogger("cetdsl.joins")
-#: What a worker takes before it reads an event, and while it lists the trends of a group, per event, in bytes: so
-#: 740,000 checks fit into a gigabyte, of which about 1,400,000 are too many.
+#: The bytes that a worker takes before it reads an event, and per event while it lists the trends of a group. By this
+#: estimate 740,000 events fit into a gigabyte; in measurements, about 1,400,000 were too many.
 _WORKER_BYTES, _EVENT_BYTES = 300 * 2**20, 1024
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "": 2**20}
 
@@ -43,7 +43,7 @@ def exceeded_room(df: DataFrame, source: Source, compiled: Compiled) -> int | No
     if source.windowing.kind == WHOLE and not source.keys:
         beyond = rows.limit(most + 1).count() > most
     else:
-        # A window of events lies in two stretches of its length at most.
+        # A window overlaps at most two consecutive intervals of its length.
         stretch = [] if source.windowing.kind == WHOLE else [F.floor(F.col("u") / source.windowing.length)]
         sizes = rows.groupBy(*frame.key_names, *stretch).agg(F.count("*").alias("size"))
         beyond = not sizes.filter(F.col("size") > most).isEmpty()

@@ -1,4 +1,4 @@
-"""Events as Spark columns with internal names, so that no name of the user's can clash."""
+"""Events as Spark columns with internal names, so that the user's names cannot clash with others."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from cetdsl.ir.windowing import SLIDING, SPAN, overlaps
 from cetdsl.pattern.expressions import Attribute, Binary, Expr, Literal, Role, SparkColumn, conjunction, conjuncts
 from cetdsl.pattern.query import STRICT
 
-#: Room for variables beside the time in a packed event, by the type of the time column: five bits leave 59 for
-#: microseconds, more than the years 1 to 9999 have, and ticks leave one (see :data:`~cetdsl.ir.windowing.LAST_TICK`).
+#: The bits for variables beside the time in one 64-bit number, by the type of the time column: five bits leave 59 for
+#: microseconds, enough for the years 1 to 9999, and ticks leave one (see :data:`~cetdsl.ir.windowing.LAST_TICK`).
 _PACKED_BITS = {"timestamp": 5, "timestamp_ntz": 5, "date": 5, "integer": 5, "short": 5, "byte": 5, "long": 1}
 
 #: Numbers of variables, each with conditions that must all hold.
@@ -36,20 +36,21 @@ _Conditions = list[tuple[int, list[Expr]]]
 Terms = dict[str, Column | str]
 
 
-#: A number of the part of a file that a row is read from, as Spark splits files among tasks: where it begins, and its
-#: bytes, which tell two files apart sooner than a hash of their names. Without files it is the same for all rows.
+#: A number that identifies the part of a file that a row is read from, as Spark splits files among tasks: made of the
+#: start and the length of the part, it is computed faster than a hash of the file's name. Without files it is the same
+#: for all rows.
 _PART_OF_FILE = "input_file_block_start() + 7 * input_file_block_length()"
-#: Ranges of time lie between two quantiles, which are found of this part of the events, with this accuracy.
+#: Ranges of time lie between two quantiles of the times, estimated from this part of the events with this accuracy.
 _SAMPLED, _SEED, _QUANTILES, _ACCURACY = 0.05, 1, (0.01, 0.99), 1_000
 
 
 class EventFrame:
-    """A user's DataFrame with its columns renamed by position: ``c0``, ``c1``, ..., and opaque conditions ``o0``, ...
+    """A user's DataFrame with its columns renamed by position: ``c0``, ``c1``, ..., and Spark conditions ``o0``, ...
 
-    Renaming by position works whatever the names are: duplicate, dotted, or words such as ``window``. The events are
-    selected for the ``compiled`` query. Whoever reads them understands a dictionary of variables (``by_dictionary``),
-    and does without variables where there is but one (``bare``): see :class:`~cetdsl.ir.layout.Encoding`. The ``tests``
-    are conditions on single events of which bits are sent.
+    Renaming by position works for all names: duplicate ones, dotted ones, or words such as ``window``. The frame
+    selects the events that the ``compiled`` query needs. The reader of the rows understands a dictionary of variables
+    if ``by_dictionary``, and needs no column for a single variable if ``bare``: see
+    :class:`~cetdsl.ir.layout.Encoding`. ``tests`` are conditions on single events whose truth values are sent as bits.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class EventFrame:
         self.source = source
         self.compiled = compiled
         self.fields = df.schema.fields
-        #: Whether events that no variable can bind are read too, because they may lie between two of a trend.
+        #: Whether the frame also reads events that no variable can bind, as they may lie between two events of a trend.
         self.keeps_all = compiled.machine.matching == STRICT and len(compiled.variables) > 0
         self._by_dictionary, self._bare = by_dictionary and not self.keeps_all, bare and not self.keeps_all
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
@@ -86,7 +87,7 @@ class EventFrame:
         return f"c{self._positions[name]}"
 
     def column(self, name: str) -> Column:
-        """Returns the user's column of exactly this name, made once: each call to the JVM takes a while."""
+        """Returns the user's column of exactly this name; it is cached, as each call to the JVM takes a while."""
         own = self.own_name(name)
         if own not in self._columns:
             self._columns[own] = F.expr(own)
@@ -121,7 +122,7 @@ class EventFrame:
         return to_column(expr, resolve, self.source.schema)
 
     def satisfy(self, listed: ListColumn, earlier: Column, later: Column) -> Column:
-        """Whether two events, structs as of :meth:`pair_column`, satisfy a predicate, tested where its guard holds."""
+        """Whether two events, structs as for :meth:`pair_column`, satisfy a predicate, tested if the guard holds."""
         holds = self.pair_column(listed.predicate, earlier, later)
         return holds if listed.guard is None else F.when(self.pair_column(listed.guard, earlier, later), holds)
 
@@ -136,7 +137,7 @@ class EventFrame:
         return F.expr(self._ticks)
 
     def ticks_of(self, column: str) -> Column:
-        """Returns a column that has the type of the time column as such a whole number."""
+        """Returns a column of the time column's type as a whole number, like :attr:`ticks`."""
         return F.expr(self._ticks_of(self._time_of(column)))
 
     @property
@@ -184,18 +185,18 @@ class EventFrame:
 
     @property
     def checks_time(self) -> bool:
-        """Whether rows without a time must raise."""
+        """Whether the frame must raise an error if there are rows without a time."""
         nullable = self.fields[self._positions[self.source.time]].nullable
         return bool(nullable) and self.source.on_null_time == "error"
 
     @cached_property
     def mask(self) -> Column:
-        """The bits of the variables that an event may be bound to, or one more than their number in the dictionary.
+        """The bits of the variables that an event may be bound to, or one plus their position in the dictionary.
 
-        It is 0 for an event of no variable.
+        It is 0 for an event that no variable can bind.
 
-        Where conditions ask for different values of one text, as those on the type of the event do, only the first
-        value that an event has is looked for.
+        If conditions require different values of one column, as those on the type of an event do, the expression stops
+        at the first value that matches.
         """
         if self.encoding.dictionary:
             [(column, choices)] = self._by_text[1].items()
@@ -221,7 +222,7 @@ class EventFrame:
         return combine(lambda a, b: a.bitwiseOR(b), found) if found else zero
 
     def words(self) -> list[Column]:
-        """Returns columns of the bits of the tests that hold of an event, a word each; what is NULL does not hold."""
+        """Returns columns whose bits are the results of the tests on an event; a test that is NULL does not hold."""
 
         def bit_of(place: int, test: Expr) -> Column:
             bit, zero = (F.lit(value).cast("bigint") for value in (1 << place, 0))
@@ -238,7 +239,7 @@ class EventFrame:
 
     @cached_property
     def _by_text(self) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:
-        """The conditions of each variable: those that do not ask for a text, and the others by column and value."""
+        """The conditions of variables: those without a required text, and the others by column and required text."""
         rest: _Conditions = []
         by_value: dict[str, dict[str, _Conditions]] = {}
         for number, (_, condition) in enumerate(self.compiled.variables):
@@ -252,7 +253,7 @@ class EventFrame:
         return rest, by_value
 
     def _text_of(self, part: Expr) -> tuple[str, str] | None:
-        """Column and value of ``column = 'value'``; None where others may equal it: by collation or padding."""
+        """Column and text of ``column = 'text'``; None if other texts may equal this one, by collation or padding."""
         if not isinstance(part, Binary) or part.op != "=":
             return None
         column, value = part.left, part.right
@@ -265,7 +266,7 @@ class EventFrame:
         return (column.name, value.value) if is_plain else None
 
     def fixed_texts(self) -> dict[str, tuple[str, ...]]:
-        """The columns that the condition of every variable fixes to some text, and the text of each variable."""
+        """The columns for which each variable's condition requires a text, and these texts by variable."""
         if self.keeps_all:
             return {}  # events that no variable can bind have other texts
         asked = []
@@ -279,8 +280,8 @@ class EventFrame:
     def encoding(self) -> Encoding:
         """The encoding of time and variables.
 
-        They are packed where there is room. Even for timestamps without a zone, whose number takes long to compute,
-        packing takes less time than another column would.
+        Both are packed in one number where there is room. Packing takes less time than a further column would, even for
+        timestamps without a zone, which take long to convert to numbers.
         """
         if self._bare and len(self.compiled.variables) == 1:
             return Encoding(known=True)
@@ -294,7 +295,7 @@ class EventFrame:
 
     @property
     def _dictionary(self) -> tuple[int, ...]:
-        """Returns the variables, as bits, of events of each kind; empty where one text alone does not set the kind."""
+        """Returns the variables, as bits, for each text of one column; empty if the text alone does not decide them."""
         rest, by_value = self._by_text
         if rest or len(by_value) != 1:
             return ()
@@ -306,9 +307,9 @@ class EventFrame:
     def instant(self) -> Terms:
         """Time, tie-break columns and variables, as ``t``, ``b0``, ... and ``m``.
 
-        Where they can be packed they are one number ``t``, in the order of time: every column sent to a worker costs,
-        and whole numbers sort as primitives, several times faster than structs. Where the variable is known, time goes
-        as it is soonest made.
+        If they can be packed, they are one number ``t`` in the order of time: every column that is sent to a worker
+        costs time, and whole numbers sort several times faster than structs. If the variable is known, the time alone
+        is sent, in the form that takes the least time to compute.
         """
         if self.encoding.known:
             ordered = [self._time if self.source.time_type == "timestamp_ntz" else self._ticks]
@@ -364,10 +365,10 @@ class EventFrame:
     def _kept_of_stream(self, rows: DataFrame, holds: Column, in_range: Column) -> DataFrame:
         """The rows of a stream that some variable can bind, of those that have a time.
 
-        Spark would move what it knows to be a filter to where the events are read: then those that no variable can bind
-        would not move the watermark on, and those without a time would be lost before they can raise. It moves nothing
-        past a value that is not the same each time, as the condition under which these are looked at. It would still
-        move a condition that never holds, had this condition no part in it.
+        Spark would push a plain filter down to where the events are read. Then events that no variable can bind would
+        not advance the watermark, and rows without a time would be lost before they can raise an error. Spark does not
+        push down a filter behind a nondeterministic value, so the filter depends on one. The condition itself has to
+        depend on it, because Spark would still push down a condition that is always false.
         """
         without = refuse_null_time(self.source) if self.source.on_null_time == "error" else F.lit(False)
         stays = F.spark_partition_id() >= 0
@@ -375,10 +376,10 @@ class EventFrame:
         return rows.withColumn("u", is_kept).filter("u")
 
     def refuse_incomparable(self, schema: T.StructType) -> None:
-        """Raises if a kernel would have to compare values with parts, or texts of a collation otherwise than by bytes.
+        """Raises if a kernel would have to compare nested values, or texts with a collation that is not by bytes.
 
-        The schema is that of the rows that it is to read, with keys ``k0``, ..., compared values ``f0``, ... and
-        aggregated ones ``v0``, ... Columns of ``tie_break`` are known from the beginning, and so refused before.
+        The schema is that of the rows for the kernel, with keys ``k0``, ..., compared values ``f0``, ... and aggregated
+        values ``v0``, ... Columns of ``tie_break`` have been checked earlier.
         """
         for field in schema.fields:
             if field.name[0] in "fv" and field.dataType.typeName() in ("array", "struct", "map", "variant"):
@@ -422,11 +423,11 @@ class EventFrame:
         return codes
 
     def _known_type(self, expr: Expr) -> T.DataType | None:
-        """Returns the type of a plain column without asking Spark; None for other terms."""
+        """Returns the type of a plain column without a call to Spark; None for other terms."""
         return self.type_of(expr.name) if isinstance(expr, Attribute) else None
 
     def _types_of(self, columns: list[Column]) -> list[T.DataType]:
-        """Returns the types of terms; calls Spark once, which takes as long for one term as for a hundred."""
+        """Returns the types of terms by one call to Spark, which takes as long for one term as for a hundred."""
         if not columns:
             return []
         named = [column.alias(f"x{n}") for n, column in enumerate(columns)]
@@ -459,8 +460,8 @@ class EventFrame:
     def range_of_time(self, ranges: int) -> Column:
         """The number of the range of time that holds an event: it rises with time, up to ``ranges - 1``.
 
-        Ranges are equally long between quantiles of a sample, so that a few events far away from all others do not
-        leave these to one range; and with no sample, or a single time, there is but one.
+        Ranges are equally long between two quantiles of a sample, so that a few outliers do not put all other events
+        into one range. If the sample is empty or has a single time, there is only one range.
         """
         sampled = self.frame.sample(_SAMPLED, _SEED)
         ends = sampled.agg(F.percentile_approx(self.ticks, list(_QUANTILES), _ACCURACY)).scalar()
@@ -470,7 +471,7 @@ class EventFrame:
         return F.coalesce(inside, F.lit(0)).cast("bigint")
 
     def part_of_file(self) -> str | None:
-        """Returns the SQL for the part of a file that holds a row; None where there is none, as behind a join."""
+        """Returns the SQL for the part of a file that holds a row; None if there is none, for example behind a join."""
         try:
             self.frame.select(F.expr(_PART_OF_FILE)).schema  # noqa: B018 - Connect analyses when asked for it
         except AnalysisException:
@@ -497,7 +498,7 @@ class EventFrame:
         return F.struct(*map(self.column, names))
 
     def fingerprint(self) -> str:
-        """Returns a hash of all of the user's columns, which orders simultaneous events the same way every time."""
+        """Returns a hash of all of the user's columns, which orders simultaneous events deterministically."""
         hashed = [_hashable(f"c{n}", field.dataType) for n, field in enumerate(self.fields)]
         return f"xxhash64({', '.join(hashed)})"
 
@@ -536,7 +537,7 @@ def _named(name: str, term: Column | str) -> Column:
 
 
 def equal_zeros(term: str, kind: T.DataType) -> str:
-    """Returns a term of some type in which equal doubles look equal: both zeros become one."""
+    """Returns a term in which equal doubles have equal bits: -0.0 becomes 0.0."""
     if not isinstance(kind, (T.DoubleType, T.FloatType)):
         return term
     return f"CASE WHEN {term} = 0 THEN CAST(0 AS {kind.simpleString()}) ELSE {term} END"
@@ -545,8 +546,8 @@ def equal_zeros(term: str, kind: T.DataType) -> str:
 def ntz_micros(time: str) -> str:
     """Returns microseconds from 1970 on by a clock without a zone.
 
-    No function of Spark does, so they are made of whole seconds and the rest. ``unix_timestamp`` reads such a clock as
-    it is, and rounds towards zero.
+    Spark has no function for that, so they are computed from whole seconds and the rest. ``unix_timestamp`` takes such
+    a clock as it is, and rounds towards zero.
     """
     second = f"CAST(unix_timestamp({time}) AS bigint)"
     rest = f"pmod(CAST(date_part('SECOND', {time}) * 1000000 AS bigint), 1000000L)"
@@ -555,7 +556,7 @@ def ntz_micros(time: str) -> str:
 
 
 def _clock(micros: Column) -> Column:
-    """Returns microseconds since the epoch as a timestamp without a zone; a zone's clock would confuse some hours."""
+    """Returns microseconds as a timestamp without a zone, avoiding a zone's clock, on which some hours repeat."""
     seconds = (micros.cast("decimal(20,0)") * F.lit(Decimal("0.000001"))).cast("decimal(18,6)")
     return F.lit("1970-01-01").cast("timestamp_ntz") + F.make_dt_interval(secs=seconds)
 

@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 from cetdsl.errors import OTHER_STATE, OTHER_STATE_ADVICE, OtherState, StreamingNotSupported
 from cetdsl.execution.expressions import raised
 
-#: Counts the ways in which rows have been put into state: another one where the same query reads them otherwise.
+#: The version of the format of rows in state; it changes whenever the same query would interpret kept rows differently.
 STATE_VERSION = 5
-#: Types by whose values Spark cannot tell groups apart.
+#: Types by whose values Spark cannot group.
 _WITHOUT_EQUALITY = ("map<", "variant", "interval")
-#: What the text of a column with a lambda function has.
+#: The marks of a lambda function in the text of a column.
 _LAMBDAS = ("->", "LambdaFunction(", "UnresolvedNamedLambdaVariable(")
 #: Parameters of a lambda function in the text of a column: before an arrow, behind the function on Spark Connect, or by
 #: themselves in the arguments of a user-defined function.
@@ -33,23 +33,23 @@ _ORIGIN = re.compile(
 #: A constant timestamp in the text of a column, on the clock of the zone of the system that the driver runs on.
 _INSTANT = re.compile(r"\b[0-9]{4,}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+\b")
 _BYTES = re.compile(r"\[B@[0-9a-f]+\b")
-#: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of
-#: events that are equal in all else, as the sides of an AND may be, Spark takes them for one, and never closes the
-#: second. Checkpoints do not know the name.
+#: Numbers for unique names. One field of the kept events has such a number in its name: if one run keeps two sets of
+#: events that are equal in all else, as for the sides of an AND, Spark would merge them into one operator, and never
+#: close the second set. Checkpoints do not store the name.
 NAMES = count()
 
 
 def stable_text(text: str, columns: Collection[str]) -> str:
-    """Returns a text with Spark columns, without what differs between two columns that mean the same.
+    """Returns the text of Spark columns without the details that differ between two columns with the same meaning.
 
-    Spark numbers the parameters of lambda functions by process. In the arguments of a user-defined function in Python
-    it writes where each part was made: the line of the program, and the address of an object in the JVM. Of a constant
-    timestamp it writes what a clock shows, so that the zone of that clock is added.
+    Spark numbers the parameters of lambda functions consecutively in a process. In the arguments of a Python
+    user-defined function it writes the origin of each part: the line of the program, and the address of an object in
+    the JVM. It writes a constant timestamp as local time, so the zone is added to the text.
 
     Raises
     ------
     StreamingNotSupported
-        If the text has a binary constant, of which Spark writes the address of an object instead of its bytes.
+        If the text has a binary constant, for which Spark writes the address of an object instead of its bytes.
 
     Examples
     --------
@@ -79,11 +79,10 @@ def stable_text(text: str, columns: Collection[str]) -> str:
 
 
 def of_same_meaning(rows: Column, meaning: str) -> Column:
-    """Returns collected rows, an aggregate; raises where some were collected under another meaning.
+    """Returns an aggregate of collected rows that raises if some of them were collected under another meaning.
 
-    Spark compares the types of state with those of the query that goes on from a checkpoint, but not what is inside
-    collected rows, so that it would read those of another query as if they were this one's. Each row adds the number of
-    its meaning to its group.
+    When a query continues from a checkpoint, Spark only compares the types of the state. It would read rows that
+    another query collected as if they were this query's. So each row contributes a number for its meaning to its group.
     """
     digest = sha256(f"{STATE_VERSION} {meaning}".encode()).digest()
     number = F.lit(int.from_bytes(digest[:8], "big", signed=True))
@@ -93,13 +92,13 @@ def of_same_meaning(rows: Column, meaning: str) -> Column:
 
 
 def given_once(grouped: DataFrame) -> DataFrame:
-    """Returns groups that Spark gives once, at the end of their window; it starts them in no mode but append.
+    """Returns groups that Spark emits once, at the end of their window; Spark starts the stream only in append mode.
 
-    In update mode it would give a group again whenever a row comes to it, and the kernels behind would take what is
-    known of one key for the answer of all, and could not take back what a later event forbids. Which mode is asked for
-    is known to Spark alone, and only when the stream starts. Then it refuses any other than append to plans with two
-    operators that keep state, as what tells rows apart that are apart already is, until the plan is optimized and it is
-    gone.
+    In update mode Spark would emit a group again whenever a row comes to it. The kernels behind would take the events
+    of one key for those of all keys, and could not withdraw trends that a later event forbids. Only Spark knows the
+    output mode, and only when the stream starts. It refuses other modes than append for plans with two stateful
+    operators. So this function adds a second aggregation, which groups rows that are distinct already; Spark's
+    optimizer removes it after the check.
     """
     if any(word in grouped.schema.simpleString() for word in _WITHOUT_EQUALITY):
         return grouped

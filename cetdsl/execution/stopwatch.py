@@ -1,4 +1,4 @@
-"""Measures the rows and the seconds of each operator of a physical plan, by running the plan as far as each of them."""
+"""Measures the rows and the seconds of each operator of a physical plan, by running the plan up to each of them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Taken:
 
 
 def take(df: DataFrame, plan: Operator) -> Mapping[int, Taken]:
-    """Runs a plan as far as each operator that has steps of its own; returns what each takes, by its ``id``.
+    """Runs a plan up to each operator that has steps of its own; returns the measurements by the operator's ``id()``.
 
-    A scan is Spark reading the events. Runs start from the events, so that what is compiled once is compiled for the
-    first operator that needs it. Nothing is written.
+    For a scan, Spark reads the events. Operators next to the events run first, so that the time of compiling a kernel
+    counts for the first operator that needs it. No answer is written anywhere.
     """
     taken = {}
     with own_errors():
@@ -40,7 +40,7 @@ def take(df: DataFrame, plan: Operator) -> Mapping[int, Taken]:
 
 
 def _given(df: DataFrame, operator: Operator) -> DataFrame:
-    """Returns the rows that an operator gives; those of events that it packs, unpacked, so that they can be counted."""
+    """Returns the rows that an operator gives; if it packs events, they are unpacked, so that they can be counted."""
     rows = execute(df, operator).data
     if not isinstance(operator, Exchange) or not isinstance(operator.gives_rows, EventsInOrder):
         return rows

@@ -1,8 +1,9 @@
 """Keeps the events of a stream until the watermark closes their time bucket, and then gives them to kernels.
 
-Only Spark's own operators keep state here: events are grouped by key and by Spark's ``window``, which holds what a time
-bucket needs. Spark gives each group once, when the watermark passes the window's end, and drops events that come for it
-later. All that follows is stateless, so it works as it does on a batch.
+In this module, Spark's own operators keep the state: events are grouped by key and by Spark's ``window``, which has the
+events that a time bucket needs. Spark emits each group once, when the watermark passes the window's end, and drops
+events that arrive for it later. All following steps are stateless, so they work as on a batch.
+:mod:`cetdsl.execution.live_events` keeps events in parcels instead.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
-#: The column of Spark's window that closes a time bucket.
+#: The column with Spark's window, whose end closes a time bucket.
 _CLOSING = "w"
-#: The column of when an event came: the time of its micro-batch, which a restart finds in the checkpoint.
+#: The column with the time of an event's micro-batch; a restarted stream finds the same time in the checkpoint.
 _ARRIVED = "a"
 
 
 def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLayout, asked: object) -> DataFrame:
     """Returns the events of each key and time bucket together, in any order, once no more of them are awaited.
 
-    Where answers are given before they are final, the events so far are returned whenever one has come to them. They
-    are those that some variable can bind, with the columns of the layout. What they mean is told by their columns, by
-    the query in numbers, and by what else is ``asked`` of each event.
+    If answers are given before they are final, the events so far are returned whenever a new one arrives. The events
+    are those that some variable can bind, with the columns of the layout. Their columns, the query in numbers, and
+    ``asked``, the further terms requested of each event, define the meaning of the state.
     """
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
     cut = query.windowing.cut
@@ -63,7 +64,7 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
 def gathered_parcels(
     frame: EventFrame, query: KernelQuery, rows: DataFrame, layout: RowLayout, given: RowLayout, asked: object
 ) -> DataFrame:
-    """Returns what :func:`gathered` does of events with their columns, in parcels, which are ``given`` in a layout."""
+    """Returns events like :func:`gathered`, but in parcels; ``layout`` is that of events, ``given`` that of parcels."""
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
     packed, keys = [name for name in layout.columns if name != BUCKET], layout.all_of(KEY)
     meaning = _meaning(frame, query, layout, rows, asked)
@@ -88,7 +89,7 @@ def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: Dat
 
 
 def packed_panes(windowing: Windowing, shares: int, time: int) -> ParcelSpec:
-    """Returns how a worker packs the panes of windows by the numbers of their shares, which are the first column.
+    """Describes how a worker packs the panes of windows by shares, whose numbers are in the first column.
 
     ``time`` is the position of the column with the number of a pane, which counts slides from the epoch.
     """
@@ -99,7 +100,7 @@ def packed_panes(windowing: Windowing, shares: int, time: int) -> ParcelSpec:
 def gathered_panes(panes: DataFrame, source: Source, asked: object) -> DataFrame:
     """Returns parcels of panes once for each of their windows, once the watermark has passed the window's end.
 
-    A worker has packed the panes, out of events that were gathered by pane. What the panes tell is what is ``asked``.
+    A worker has packed the panes, after events were gathered by pane. ``asked`` describes the contents of panes.
     """
     meaning = stable_text(repr((source.windowing, asked, *source.computed)), source.schema.names)
     return given_by_window(panes, _buckets_of_panes(source.windowing), meaning)
@@ -116,7 +117,7 @@ def _together(
     collect: Callable[[Column], Column],
     when: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
-    """Returns the rows that agree in the keys one after the other, once the watermark has passed their window's end."""
+    """Returns the rows such that those with equal keys are consecutive; ``when`` decides when Spark emits a group."""
     first, *others = (name for name in rows.columns if name not in (*keys, _ARRIVED))
     each = F.struct(F.col(first).alias(f"u{next(NAMES)}"), *others)
     grouped = when(rows.groupBy(*keys).agg(collect(each).alias("rows")))
@@ -124,7 +125,7 @@ def _together(
 
 
 def _whenever(grouped: DataFrame) -> DataFrame:
-    """Returns groups as Spark gives them."""
+    """Returns groups unchanged, so that Spark emits them as the output mode says."""
     return grouped
 
 
@@ -142,9 +143,9 @@ def _collected(meaning: str, row: Column) -> Column:
 
 
 def _collected_now(meaning: str, row: Column) -> Column:
-    """Returns collected rows, one of which has come in this micro-batch; raises in append mode, where none has.
+    """Returns collected rows, one of which arrived in this micro-batch; raises if none did, as in append mode.
 
-    Where the clock has been put back, rows that are known already have come later than those of this micro-batch.
+    If the clock was set back, earlier rows may have later times of arrival than those of this micro-batch.
     """
     error = raised(
         StreamingNotSupported,
@@ -157,23 +158,24 @@ def _collected_now(meaning: str, row: Column) -> Column:
 
 
 def _numbered(rows: DataFrame, begin: int, cut: int) -> DataFrame:
-    """Adds the number of the time bucket that needs rows from so long after its start on."""
+    """Adds the number of the time bucket of a window that starts ``begin`` after the bucket."""
     start = F.expr(f"unix_micros({_CLOSING}.start)") - F.lit(begin)
     return rows.withColumn(BUCKET, floor_divide(start, cut))
 
 
 def _window(time: Column, begin: int, end: int, cut: int) -> Column:
-    """Returns, for each time bucket that needs an event, Spark's window from when to when it needs events.
+    """Returns, for each time bucket that needs an event, Spark's window of the times of events that the bucket needs.
 
-    Spark looks for the watermark on the very column that windows are made of. Its windows overlap or follow each other;
-    where those of a query leave gaps, the events in between are gone already, and a window closes when the next begins.
+    The window is made directly of the column with the watermark, where Spark looks for it. Spark's windows overlap or
+    follow each other. If the windows of a query leave gaps, events in the gaps have been dropped already, and a window
+    closes when the next one begins.
     """
     duration, slide, start = (f"{amount} microseconds" for amount in (max(end - begin, cut), cut, begin % cut))
     return F.window(time, duration, slide, start)
 
 
 def sent_in_order(rows: DataFrame, needed: RowsInOrder, memory: int) -> DataFrame:
-    """Sends rows of a stream to the tasks of some columns, where a worker puts them in order, as Spark sorts none."""
+    """Shuffles rows of a stream by some columns; workers then sort them, as Spark does not sort a stream."""
     number = needed.order[0] if needed.order else needed.by[-1]
     keys = [name for name in needed.by if name != number]
     spread = rows.repartition(*keys) if keys else rows.repartition(1)

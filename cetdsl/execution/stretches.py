@@ -1,4 +1,4 @@
-"""Separates the keys that stretches answer from those that they do not, and selects the events of the latter."""
+"""Separates the keys that stretches answer from those whose stretches overlap, and selects events of the latter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.layout import KEY, numbered
 
-#: Whether a key has no answer; and a key with another prefix than that of rows it is compared with.
+#: The column that says whether a key's stretches overlap; and a prefix for key columns that are compared with others.
 _OVERLAPS, _OTHER = "overlapping", "other_"  # OVERLAPS is a word of SQL's
 
 
@@ -21,7 +21,7 @@ def told_of(keys: list[T.StructField], answers: T.StructType) -> T.StructType:
 def apart(told: DataFrame, keys: int, in_windows: bool) -> tuple[DataFrame, DataFrame]:
     """Returns the answers of the keys whose stretches do not overlap, and the other keys.
 
-    A key whose stretches overlap may have answers ``in_windows`` where they do not.
+    With several windows (``in_windows``), a key of the latter may have answers of some windows, which are dropped.
     """
     names = numbered(KEY, keys)
     shown = [name for name in told.columns if name not in (_OVERLAPS, *names)]
@@ -36,7 +36,7 @@ def apart(told: DataFrame, keys: int, in_windows: bool) -> tuple[DataFrame, Data
 
 
 def only(df: DataFrame, frame: EventFrame, keys: DataFrame) -> DataFrame:
-    """Returns the events of some keys, which :func:`apart` found, as rows like the user's."""
+    """Returns the events of some keys, which :func:`apart` found, as rows of the user's DataFrame."""
     terms = [F.expr(term) if isinstance(term, str) else term for term in frame.keys().values()]
     equal = [term.eqNullSafe(F.col(_OTHER + name)) for term, name in zip(terms, frame.key_names, strict=True)]
     return frame.frame.join(F.broadcast(keys), _all(equal), "left_semi").toDF(*df.columns)

@@ -1,7 +1,7 @@
 """Sums as Spark columns: of whole numbers and decimals, exact at any size, and of doubles.
 
-Spark's own sums have no more than 38 digits, and its additions of decimals round the last of more than six digits
-behind the point. A sum is carried in two *parts* here, which add up apart, first over the values of an array and then
+Spark's own sums have at most 38 digits, and its additions of decimals may round digits behind the sixth one after the
+point. Here a sum consists of two *parts*, which are added up separately, first over the values of an array and then
 over rows.
 """
 
@@ -22,11 +22,12 @@ from cetdsl.execution.expressions import of_first, raised, unscaled
 
 #: The two parts of a sum.
 Parts = tuple[Column, Column]
-#: The lower part of a whole number has so many digits, and the upper one no more, so that 10^19 of them add up.
+#: The number of digits of the lower part of a whole number, and the most of the upper part, so that 10^19 numbers can
+#: be added up.
 _DIGITS = 19
 _BASE = Decimal(10**_DIGITS)
 _WHOLE = "decimal(38,0)"
-#: More doubles than there are can be added up without leaving their range once they are multiplied by this.
+#: Doubles multiplied by this can be added up without overflow, more of them than any computer holds.
 _SMALL = 2.0**-128
 
 
@@ -78,7 +79,7 @@ def log2_of(total: Column) -> Column:
 
 @attrs.frozen
 class _ExactSum:
-    """Adds up whole numbers, and decimals of some ``digits`` in units of the last of ``scale`` behind the point."""
+    """Adds up whole numbers, and decimals (precision ``digits``) in units of the last of ``scale`` digits."""
 
     digits: int
     scale: int
@@ -112,7 +113,7 @@ class _ExactSum:
         negative = _in_digits(upper, lower)[0] < 0
         upper, lower = (F.when(negative, -part).otherwise(part) for part in parts)
         upper, lower = _in_digits(upper, lower)
-        # No fewer digits than there are behind the point, and one before it.
+        # Zeros in front ensure at least one digit before the point.
         digits = F.concat(F.lit("0" * 38), upper.cast("string"), F.lpad(lower.cast("string"), _DIGITS, "0"))
         split = "$1.$2" if self.scale else "$1"
         plain = F.regexp_replace(digits, f"^0*([0-9]+)([0-9]{{{self.scale}}})$", split)
@@ -120,14 +121,14 @@ class _ExactSum:
 
 
 def _in_digits(upper: Column, lower: Column) -> Parts:
-    """Carries the lower part over, so that it is no longer negative and has no more digits than it may."""
+    """Carries from the lower part to the upper one, so that the lower one is not negative and fits its digits."""
     rest = F.pmod(lower, F.lit(_BASE)).cast(_WHOLE)
     return upper + ((lower - rest) / F.lit(_BASE)).cast(_WHOLE), rest
 
 
 @attrs.frozen
 class _DoubleSum:
-    """Adds up doubles, and beside them small multiples, which tell a sum whose way leaves the range of doubles."""
+    """Adds up doubles, and also small multiples of them, which show whether only intermediate sums overflow."""
 
     @property
     def zero(self) -> Parts:
@@ -153,7 +154,7 @@ def _is_finite(double: Column) -> Column:
 
 
 def _where_finite(plain: Column, found: Column, small: Column, instead: Column) -> Column:
-    """Returns what is ``found`` of a sum, or another value ``instead`` where only a ``small`` multiple is finite."""
+    """Returns ``found``, or ``instead`` if the ``plain`` sum is not finite although that of ``small`` multiples is."""
     return F.when(~_is_finite(plain) & _is_finite(small), instead).otherwise(found)
 
 

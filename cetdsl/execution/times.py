@@ -28,9 +28,9 @@ def refuse_null_time(source: Source) -> Column:
 
 
 def refuse_times(column: str, kind: str, source: Source) -> Column | None:
-    """Raises in rows whose time, in a column of some type, cannot be expressed with all of its windows; true in others.
+    """Returns a condition that raises in rows whose time, or a bound of whose windows, cannot be represented.
 
-    None is returned if every value of the type can be.
+    Returns None if all times of the type ``kind`` can be.
     """
     if kind in ("integer", "short", "byte"):
         return None

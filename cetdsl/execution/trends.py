@@ -74,7 +74,7 @@ class Shown:
     def places(self, frame: EventFrame, *, named: bool = False) -> list[StructField]:
         """Returns the fields of the columns beside the trend, with internal names, or the user's names if ``named``.
 
-        A worker's rows that have the user's names need no projection behind it, which would copy every trend.
+        If a worker's rows have the user's names, no projection is needed behind it, which would copy every trend.
         """
         fields = frame.place_fields("g", self.keys)
         if not named:
@@ -97,7 +97,7 @@ def trend_field(
 ) -> StructField:
     """Returns ``trend: array<struct<variable, event>>`` that shows the user's ``columns`` of events as ``fields``.
 
-    ``identified`` events have a last field that tells them from all others.
+    If ``identified``, events have a further field, the last, that identifies them.
     """
     kinds = [frame.type_of(name) for name in columns]
     event = [StructField(field, kind) for field, kind in zip(fields, kinds, strict=True)]
@@ -129,7 +129,7 @@ def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
 
 
 def _matches_name(place: int) -> str:
-    """The column of the matches of a deferred negation."""
+    """Returns the name of the column with the matches of a deferred negation."""
     return f"x{place}"
 
 
@@ -220,10 +220,10 @@ def _weighed(rows: Rows, plan: TopTrends) -> DataFrame:
 def _first_of_each(rows: DataFrame, places: list[str], plan: TopOfEach | SampleOfEach) -> DataFrame:
     """Returns ``plan.size`` rows of each place, those of the greatest ``weight``, NULL being less than any.
 
-    A worker keeps so many of each task's rows, so that few are sent. No window function and no sort of Spark's is
-    needed, as it has neither on a stream.
+    Workers first reduce each task's rows to so many, so that few are shuffled. Spark's window functions and sorts are
+    not used, because streams do not have them.
     """
-    # A window is told by its start, as workers compare no structs.
+    # The start of a window stands for the window, as workers do not compare structs.
     by = ["window.start" if place == "window" else place for place in places]
     names = [f"p{number}" for number in range(len(places))]
     told = rows.select("*", *(F.col(place).alias(name) for place, name in zip(by, names, strict=True)))
@@ -367,14 +367,14 @@ class _MatchedTrend(FinishedTrend):
 def _central_moment(values: Column, kind: str, finish: CentralMoment) -> Column:
     """Returns the variance of an array of values, or its root, in one pass (Welford 1962).
 
-    The first value is subtracted from all values: of large whole numbers, such a difference is exact where it is small.
+    The first value is subtracted from all values, because a small difference of large whole numbers is exact.
     """
 
     def step(state: Column, value: Column) -> Column:
         origin = F.coalesce(state.getField("origin"), value.cast(kind))
         count = state.getField("count") + 1
         away = F.try_subtract(value.cast(kind), origin).cast("double")
-        if kind.startswith("decimal"):  # a difference that does not fit is large, and doubles tell it well enough
+        if kind.startswith("decimal"):  # a difference that does not fit is large, and a double is accurate enough
             away = F.coalesce(away, value.cast("double") - origin.cast("double"))
         delta = away - state.getField("mean")
         mean = state.getField("mean") + delta / count
@@ -421,7 +421,7 @@ def _by_value(rows: DataFrame, groups: list[str], arrays: list[str]) -> DataFram
     return each.select(*groups, *of_trend, *(F.col("each").getField(name).alias(name) for name in arrays))
 
 
-#: What Spark calls the variances, by what is subtracted from the number of values and whether the root is taken.
+#: Spark's functions for variances, by the number that is subtracted from the count and whether the root is taken.
 _CENTRAL_MOMENTS = {
     CentralMoment(1): F.var_samp,
     CentralMoment(0): F.var_pop,
@@ -494,7 +494,7 @@ def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
     left, right = execute(df, plan.left), execute(df, plan.right).data
     one, other = (_with_extent(left.frame, rows) if span else rows for rows in (left.data, right))
     if span:
-        # Where all are together within a span, their first events are in the same time bucket or in neighbours.
+        # If both trends lie within a span, their first events are in the same time bucket or in neighbouring ones.
         bucket = floor_divide(F.col("first"), source.windowing.length)
         one = one.withColumn("z", bucket)
         other = other.withColumn("z", F.explode(F.array(bucket - 1, bucket, bucket + 1)))

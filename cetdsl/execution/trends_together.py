@@ -1,4 +1,4 @@
-"""Lists the matches of many queries: one stage per pass, whose rows name the query that they are of."""
+"""Lists the matches of many queries: one stage per pass, whose rows name the query that they belong to."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ListedRows:
 
 @attrs.frozen
 class TrendsOfAll:
-    """The rows of all passes, and whose they are."""
+    """The rows of all passes, and the query that each row belongs to."""
 
     plan: ListTogether
     passes: tuple[DataFrame, ...]
@@ -81,14 +81,14 @@ def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> Tr
 
 
 def _limited(rows: DataFrame, limit: int | None, queries: int) -> DataFrame:
-    """Returns at most ``limit`` rows of each query; one task gives no more, but there may be several tasks."""
+    """Returns at most ``limit`` rows of each query; each task gives no more, but there may be several tasks."""
     if limit is None:
         return rows
     if queries == 1:
         return rows.limit(limit)
-    # It takes all tasks. Spark's limits count rows whatever they hold: one for each query would read the pass as often
-    # as there are queries, and one for all would end with rows of those that find the most. Little is moved: each task
-    # gives no more rows of a query than the limit.
+    # This runs all tasks. Spark's own limit counts rows of any query: one limit per query would run the pass once per
+    # query, and one for all would return the rows of the queries that find the most. Little data is shuffled, as each
+    # task gives at most ``limit`` rows of a query.
     taken = set(map(str.lower, rows.columns))
     name = next(name for name in map("n{}".format, count()) if name not in taken)
     number = F.row_number().over(Window.partitionBy("query").orderBy(F.lit(0)))
@@ -142,7 +142,7 @@ def measured_work(df: DataFrame, plan: Operator) -> dict[int, dict[str, int]]:
 
 
 def plain_text_column(df: DataFrame, name: str | None) -> str | None:
-    """Returns the exact name of a column if its texts are equal where their bytes are, and there is only one such."""
+    """Returns the exact name of a column if it is the only one of this name, and its texts are compared by bytes."""
     found = [field for field in df.schema.fields if name is not None and field.name.lower() == name.lower()]
     exact = [field for field in found if field.name == name] or found
     if len(exact) != 1 or exact[0].dataType != T.StringType():

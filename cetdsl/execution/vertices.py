@@ -72,7 +72,7 @@ class KernelGraph:
         return self._pairs("edges")
 
     def reduced(self) -> DataFrame:
-        """The edges that no longer path goes round: each task has all events of a key, and reduces its share."""
+        """The edges that no longer path bypasses: each task has all events of a key, and reduces its share."""
         return self._pairs("reduced", execute(self.df, self.plan.events(shared=True)))
 
     def direct(self) -> DataFrame:
@@ -117,7 +117,7 @@ class KernelGraph:
         return self._part(part, rows or self._bare, [_long("n0"), _int("q0"), _long("n1"), _int("q1")])
 
     def _listed(self, part: str, more: list[T.StructField], columns: list[Column]) -> DataFrame:
-        """Returns a part that names lists. The kernel gives a value as one side has it, and NULL for the other side."""
+        """Returns a part that identifies lists. The kernel gives a value in one side's type, and NULL for the other."""
         fields, values = [_int("transition")], [F.col("transition")]
         for number, transition in enumerate(self.transitions):
             for k, comparison in enumerate(transition.equalities):

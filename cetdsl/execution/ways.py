@@ -14,9 +14,9 @@ from cetdsl.execution.expressions import raised
 
 #: The type of exact numbers.
 EXACT = "decimal(38,0)"
-#: What helps against numbers beyond those of joins, whatever is asked for.
+#: The hint for numbers that joins cannot count in any form.
 MORE_MEMORY = "give the Python workers memory for the group, whose trends a task counts to any number"
-#: Numbers of which no two differ by a greater power of two are added up as doubles, relative to that power.
+#: Numbers given by logarithms are grouped by powers of two of so many; within a group, they are added up as doubles.
 _SCALE = 512
 
 
@@ -30,9 +30,10 @@ def one_way(number: str) -> Column:
 def summed(
     rows: DataFrame, by: Sequence[str], number: str, ways: Column | None = None, *, hint: str | None = None
 ) -> DataFrame:
-    """Adds up the ``ways`` of rows that agree in columns, NULL if all are, beside the number of these rows, ``size``.
+    """Adds up the ``ways`` of rows that agree in the columns ``by`` (NULL if all are), and counts the rows as ``size``.
 
-    A sum beyond what its form can say is an error. Its ``hint`` says what to do where nobody has asked for the form.
+    A sum beyond the range of its form raises an error. ``hint`` is the hint of this error if the user did not choose
+    the form.
     """
     rows, size = rows.withColumn("ways", F.col("ways") if ways is None else ways), F.count("*").alias("size")
     if number != "log2":
@@ -48,12 +49,12 @@ def summed(
 
 
 def _added(less: Column, more: Column) -> Column:
-    """Computes the logarithm of a sum, by logarithms; the first may be NULL and is not the greater one."""
+    """Computes the logarithm of a sum from logarithms; ``less`` may be NULL, and is not greater than ``more``."""
     return F.coalesce(more + F.log1p(F.pow(F.lit(2.0), less - more)) / math.log(2), more)
 
 
 def _total(ways: Column, number: str, hint: str | None) -> Column:
-    """The sum of exact numbers or of doubles, NULL if there are none; an error beyond what these can say."""
+    """The sum of exact numbers or of doubles, NULL if there are none; raises an error beyond their range."""
     if number == "double":
         sum_: Any = F.sum(ways)
         beyond = _beyond("the range of doubles", number, "double", hint)

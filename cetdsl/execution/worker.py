@@ -22,8 +22,8 @@ def map_stage(
 ) -> DataFrame:
     """Returns the DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows.
 
-    Spark's plan calls it by the name of the stage, and by a ``remark``. What it makes may be kept in so many shares of
-    the keys, 0: it is not; then a checkpoint with another number of them is refused before anything is read.
+    Spark's plan shows the name of the stage, and the ``remark``. If a stream keeps the result in ``kept_shares`` shares
+    of the keys (0: it does not), a checkpoint with another number of shares is refused before anything is read.
     """
     payload, line = pickle.dumps(plan), SAME_PYTHON
 
@@ -34,7 +34,7 @@ def map_stage(
             try:
                 from cetdsl.kernels.entry import run_stage
             except ImportError as error:
-                # Of the name that recover() looks for: the real class cannot be imported here either.
+                # A class with the name that recover() looks for, as the real class cannot be imported here either.
                 missing = type("MissingDependency", (ImportError,), {"__module__": "cetdsl.errors"})
                 raise missing(
                     f"a Python worker cannot import cetdsl's kernels: {error}\n"
@@ -53,7 +53,7 @@ def map_stage(
             yield from run_stage(stage, payload, batches)
         except Exception as error:
             if type(error).__module__ == "cetdsl.errors":
-                # Spark then hands on the message alone. The worker process ends with an error, so nobody else's
+                # Spark then passes on only the message. The worker process ends with the error, so that no other
                 # traceback is hidden.
                 os.environ["SPARK_HIDE_TRACEBACK"] = "1"
             raise

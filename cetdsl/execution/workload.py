@@ -1,4 +1,4 @@
-"""Executes a workload: one stage per pass, whose rows are then told apart by query."""
+"""Executes a workload: one stage per pass, whose rows are then separated by query."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Answered:
 
 @attrs.frozen
 class WorkloadRows:
-    """The rows of all passes, and whose they are."""
+    """The rows of all passes, and the query that each row belongs to."""
 
     passes: tuple[DataFrame, ...]
     answered: tuple[Answered, ...]
@@ -130,7 +130,7 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
 def told_to_workers(
     plan: PropagateTogether, reader: KernelSpec, specs: tuple[KernelSpec, ...], partial: Pool | None, answer: Pool
 ) -> WorkloadSpec:
-    """Puts together what the kernel must know, from the typed specifications of the rows and of each query."""
+    """Builds the kernel's specification from the typed specifications of the rows and of each query."""
     members = plan.members
     numbers = {member.name: number for number, member in enumerate(members)}
     query_of = {side: member.name for member in members for side in member.pairs}
@@ -155,7 +155,7 @@ def told_to_workers(
 
 
 def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> tuple[Pool, StructType]:
-    """Returns the fewest columns that give each query one of every type it wants, which it uses, and their schema."""
+    """Returns a pool of as few columns as possible, with enough of each type for any query, and its schema."""
     names: dict[tuple[str, int], str] = {}
     kinds: list[DataType] = []
     own = []
@@ -195,7 +195,7 @@ class _Columns:
     """The columns of the common answer."""
 
     def __init__(self, answered: Sequence[Answered]) -> None:
-        #: Names are those of one column where Spark could not tell two apart.
+        #: Maps names that Spark would not distinguish to one key.
         self._folded: Callable[[str], str] = str if is_case_sensitive(answered[0].rows.sparkSession) else str.lower
         self.groups: dict[str, tuple[str, DataType]] = {}
         self.outputs: dict[str, tuple[str, DataType]] = {}
@@ -216,7 +216,7 @@ class _Columns:
                 )
 
     def _add(self, known: dict[str, tuple[str, DataType]], one: Answered, verb: str, name: str, column: str) -> None:
-        """Adds a column of a query; raises if that of another query by its name is of another type."""
+        """Adds a column of a query; raises if another query has a column of this name with another type."""
         kind, key = one.rows.schema[column].dataType, self._folded(name)
         first, other = self._owners.setdefault((verb, key), one.name), known.setdefault(key, (name, kind))[1]
         if other != kind:
@@ -227,7 +227,7 @@ class _Columns:
             )
 
     def of(self, answered: Sequence[Answered], rows: DataFrame) -> DataFrame:
-        """Returns the answers that lie in some rows."""
+        """Returns the answers of the queries whose rows these are, in the common columns."""
         columns = [_name(answered).alias("query")]
         if self.groups:
             groups = [
@@ -267,7 +267,7 @@ def _name(answered: Sequence[Answered]) -> Column:
     """Returns the name of the query that a row is of."""
     if answered[0].number < 0:
         return F.lit(answered[0].name)
-    # The sides of an AND have numbers too, and no answers of their own.
+    # The sides of an AND have numbers, too, but no answers of their own.
     by_number = {one.number: one.name for one in answered}
     names = [by_number.get(number) for number in range(max(by_number) + 1)]
     # One literal, which Spark reads once, instead of as many calls as there are queries.

@@ -16,9 +16,10 @@ EXACT_NUMBERS = ("decimal", "string")
 class Accumulator:
     """One number that is propagated along trends.
 
-    ``update`` says what an event of ``variable`` (-1: of any; -2: of none, for the number of trends) adds: if there is
-    a ``column`` among the value columns (-1: none), only events in which it is not NULL add something. Extremes without
-    a column are lengths of trends. Where a plan has made several variables of one, it is about the others ``also``.
+    ``update`` says what an event of ``variable`` adds (-1: an event of any variable; -2: none, as for the number of
+    trends). If a ``column`` among the value columns is given (-1: none), only events in which it is not NULL add
+    something. Extremes without a column are lengths of trends. Where the planner has split the variable into parts,
+    ``also`` has the numbers of the further parts.
     """
 
     update: Update
@@ -31,7 +32,7 @@ class Accumulator:
         """The variables whose events add something, as the bits of a 64-bit number; -1: all."""
         if self.variable < 0:
             return self.variable if self.variable == -1 else 0
-        # No event is bound to a variable beyond those that have a bit.
+        # Variables without a bit bind no event.
         return sum(1 << number for number in {self.variable, *self.also} if number < 62)
 
     @property

@@ -1,6 +1,6 @@
-"""The branches of a machine: its paths from begin to end without OR, on each of which variables follow each other.
+"""The branches of a machine: its paths from an initial to a final state, each as a sequence of variables without OR.
 
-A machine is unambiguous, so each trend is found on exactly one way: branches share no trend.
+A machine is unambiguous, so each trend belongs to exactly one path, and branches have no trend in common.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cetdsl.detection.plans import Plan, Problem
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.machine import Comparison, Edge, Machine
 
-#: Ways through a machine that are told apart; each branch has a plan, and a search, of its own.
+#: The most paths through a machine; each branch has a plan, and a search, of its own.
 MOST_WAYS = 256
 
 
@@ -31,9 +31,9 @@ class Between:
 
 @attrs.frozen
 class Slot:
-    """A place of a branch: a variable that binds ``at_least`` to ``at_most`` events in a row, None for any number.
+    """A place of a branch: a variable that binds ``at_least`` to ``at_most`` events in a row (None: any number).
 
-    ``inner`` must hold between them. It is None where nothing is known of it, as the slot binds one event.
+    ``inner`` is what must hold between each two neighbours of these events; None if the slot binds one event.
     """
 
     variable: int
@@ -49,11 +49,11 @@ class Slot:
 
 @attrs.frozen
 class Branch:
-    """Slots in their order of time, and what must hold between each two of them.
+    """Slots in their order of time, and what must hold ``between`` each two neighbours.
 
-    The sides of an AND at the top are *sequences* side by side, listed one behind the other: what must hold ``between``
-    two of them is None, as their events are in any order of time. ``begin`` and ``end`` are, of each sequence, the
-    negations that must have no match before its first and after its last event.
+    The sides of an AND at the top are *sequences* of slots. A branch lists them one behind the other, with None in
+    ``between`` where the next sequence begins, because events of different sides are in any order of time. For each
+    sequence, ``begin`` and ``end`` are the negations that must have no match before its first and after its last event.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class Branch:
 
 
 def side_by_side(branches: Sequence[Branch]) -> Branch:
-    """Makes one branch of those of all sides of an AND."""
+    """Joins branches, one of each side of an AND, to one branch of several sequences."""
     between = [between for branch in branches for between in (None, *branch.between)]
     return Branch(
         tuple(slot for branch in branches for slot in branch.slots),
@@ -140,7 +140,7 @@ def branches_of(machine: Machine) -> tuple[Branch, ...] | str:
 
 
 def _count_ways(machine: Machine, out: list[list[Edge]]) -> int | None:
-    """Returns the number of ways from an initial to a final state; None if there is a circle."""
+    """Returns the number of paths from an initial to a final state; None if there is a cycle."""
     incoming = [0] * len(out)
     for edges in out:
         for edge in edges:
@@ -162,7 +162,7 @@ def _count_ways(machine: Machine, out: list[list[Edge]]) -> int | None:
 
 
 def _ways(out: list[list[Edge]], final: dict[int, tuple[int, ...]], state: int) -> Iterator[list[Edge]]:
-    """Yields the edges of each way from a state to a final one, depth first; a way may have thousands of them."""
+    """Yields the edges of each path from a state to a final one, depth first; a path may have thousands of edges."""
     if state in final:
         yield []
     way: list[Edge] = []
@@ -192,7 +192,7 @@ def _branch(
     begin: tuple[int, ...],
     end: tuple[int, ...],
 ) -> Branch:
-    """Makes a branch of a way, with states of the same variable in a row as one slot where they are repetitions."""
+    """Makes a branch of a path; consecutive states of one variable become one slot if equal conditions relate them."""
     slots: list[Slot] = []
     between: list[Between] = []
     for position, state in enumerate(states):
@@ -213,7 +213,7 @@ def _branch(
 
 
 def _merged(branches: Iterable[Branch]) -> tuple[Branch, ...]:
-    """Merges branches that differ only in how often one slot repeats, if no number between is missing."""
+    """Merges branches that differ only in how often one slot repeats, if their numbers of events are consecutive."""
     found = list(branches)
     merging = True
     while merging:
@@ -250,9 +250,9 @@ def _union(one: Branch, other: Branch) -> Branch | None:
 class Adapting:
     """Describes how the plan of a branch changes while its events are read.
 
-    ``statistics`` is what is known before, and ``unit`` the length of a unit of its rates, in the unit of times. A plan
-    may change after each slice of so many events of a key (None: by default), and goes by what was seen in the last
-    ``slices``.
+    ``statistics`` are known beforehand; their rates are per ``unit``, a length in the unit of the time column. A plan
+    may change after each slice of ``slice_events`` events of a key (None: a default), and is based on statistics of the
+    last ``slices``.
     """
 
     problem: Problem

@@ -14,9 +14,9 @@ MAX_VARIABLES = 62
 
 @attrs.frozen
 class CodeColumn:
-    """A column that comparisons refer to; where ``partner`` is given, both are compared in their common type.
+    """A column that comparisons refer to; if a ``partner`` is given, both are compared in their common type.
 
-    The column is ``in_order`` if larger values of its term are not smaller ones in this type.
+    The column is ``in_order`` if the conversion to the common type keeps the order of values.
     """
 
     expr: Expr
@@ -26,11 +26,12 @@ class CodeColumn:
 
 @attrs.frozen
 class ListColumn:
-    """A predicate of two events that Spark tests: each event is told which earlier ones satisfy it together with it.
+    """A column of lists: Spark tests a predicate on pairs of events, and each event lists its earlier partners.
 
-    The later event's attributes are in the NEXT role. ``earlier`` and ``later`` are the variables that the two must be
-    able to bind, by number; -1: any. The predicate is tested only where the ``guard`` holds of the two: the query's
-    other conditions may exclude events for which the predicate would fail, as by a division by zero.
+    In the predicate, attributes of the later event have the role NEXT. ``earlier`` and ``later`` are the numbers of the
+    variables that must be able to bind the two events; -1: any. Spark tests the predicate only for pairs for which the
+    ``guard`` holds: other conditions of the query may exclude events for which the predicate would fail, for example by
+    a division by zero.
     """
 
     predicate: Expr
@@ -47,10 +48,10 @@ class ListColumn:
 
 @attrs.frozen
 class Deferred:
-    """A negation, by its number, whose predicates are evaluated when trends have been listed.
+    """A ``negation``, by its number, whose predicates Spark evaluates once trends have been listed.
 
-    It forbids a trend by each of its matches for which all ``predicates`` hold. ``variables`` are those that a match
-    binds; all others are of the trend.
+    A match of the negation forbids a trend if all ``predicates`` hold. The match binds ``variables``; the trend binds
+    all others that the predicates mention.
     """
 
     negation: int
@@ -60,9 +61,10 @@ class Deferred:
 
 @attrs.frozen
 class Parts:
-    """A variable of the query in several parts, each a variable of its own, and what they are in a user's words.
+    """The *parts* of a variable of the query: variables that replace it, each for some of its events.
 
-    The first of their ``numbers`` is that of the whole variable.
+    :mod:`cetdsl.planning.extremes` makes parts: one for an extreme event, and others for the events before and after
+    it. ``words`` describe them to a user. The first of their ``numbers`` is that of the whole variable.
     """
 
     variable: str
@@ -74,9 +76,10 @@ class Parts:
 class Compiled:
     """A query (or one side of a top-level AND) in numbers.
 
-    ``variables`` are names and conditions; their positions are the numbers used everywhere else. ``lists`` are the
-    inseparable predicates that Spark tests, and ``residual`` those that only a finished trend can be tested for. Some
-    variables of the query may be in ``parts``, which have names of their own.
+    ``variables`` are names and conditions; their positions are the numbers used everywhere else. ``codes`` are the
+    columns that comparisons refer to, ``lists`` the predicates that Spark tests because they do not split into a side
+    for each event, and ``residual`` those predicates that need a finished trend. Variables of the query may be replaced
+    by ``parts``, which have names of their own.
     """
 
     automaton: Automaton
@@ -100,7 +103,7 @@ class Compiled:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that the query has for the variables, by their numbers."""
+        """The query's names for the variables, by their numbers: for a part, that of the whole variable."""
         return tuple(map(self.asked_name_of, range(len(self.variables))))
 
     @property
@@ -118,13 +121,13 @@ class Compiled:
         return self.numbers_of(variable)[0]
 
     def numbers_of(self, variable: str) -> tuple[int, ...]:
-        """Returns the numbers of a variable of the query: several if it is in parts."""
+        """Returns the numbers of a variable of the query: several if parts replace it."""
         names = self.names
         usual = (names.index(variable) if variable in names else MAX_VARIABLES,)
         return next((one.numbers for one in self.parts if one.variable == variable), usual)
 
     def asked_name_of(self, number: int) -> str:
-        """Returns the name that the query has for the variable of a number."""
+        """Returns the query's name for the variable of a number: for a part, that of the whole variable."""
         return next((one.variable for one in self.parts if number in one.numbers), None) or self.name_of(number)
 
     def name_of(self, number: int) -> str:

@@ -1,4 +1,4 @@
-"""The times at which a stream gives an answer: once, when it is final, or before."""
+"""The times at which a stream gives an answer: once, when it is final, or earlier."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-#: What ``optimizer=`` may say: who cuts a graph into graphlets for h-cet.
+#: What ``optimizer=`` may say: the search that cuts a graph into graphlets for h-cet.
 OPTIMIZERS = ("auto", "branch-and-bound", "greedy", "exhaustive")
 #: What ``cost_model=`` may say: what the optimizer takes for the cost of a graphlet.
 COST_MODELS = ("exact", "worst-case")
@@ -14,10 +14,10 @@ COST_MODELS = ("exact", "worst-case")
 class Extraction:
     """The ``algorithm`` by which trends are extracted, and its options.
 
-    This is ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"``, ``"anchors"``, ``"balanced"``, ``"joins"`` or
-    ``"definition"``. ``memory`` is bytes for partial trends (None: no limit), and for the graph where a query is asked.
-    For h-cet, ``optimizer`` is one of :data:`OPTIMIZERS` and ``cost_model`` one of :data:`COST_MODELS`. For anchors, so
-    many attribute vertices are ``anchors`` (None: as many as cost least).
+    The algorithm is ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"``, ``"anchors"``, ``"balanced"``, ``"joins"`` or
+    ``"definition"``. ``memory`` limits the bytes of partial trends (None: no limit) and, in queries, of the graph, too.
+    For h-cet, ``optimizer`` is one of :data:`OPTIMIZERS` and ``cost_model`` one of :data:`COST_MODELS`. For anchors,
+    ``anchors`` is the number of attribute vertices that become anchors (None: the number of the least cost).
     """
 
     algorithm: str = "auto"

@@ -1,4 +1,4 @@
-"""Conditions under which a key is counted by two threads, each of which has half of its events."""
+"""Conditions under which two threads count the trends of a key, each with half of its events."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ LONG_KEY = 1 << 18
 
 
 def fits_in_halves(spec: KernelSpec) -> bool:
-    """Whether the events of a long key can be cut in two, and are not cut by windows already.
+    """Whether two threads can each take half of the events of a long key, and windows do not divide its work already.
 
-    Windows are given to tasks of their own, so that all cores have work. Indexes must answer all edges, and some edge
-    must compare; guards before and after a trend look at events that the half of its other end has.
+    Windows go to tasks of their own, so that all cores have work. Indexes must answer all edges, and some edge must
+    have a comparison. NOTs before or after a trend prevent halves: they look at events that the other half has.
     """
     query = spec.query
     if query.windowing.kind != WHOLE or query.pivot >= 0:

@@ -41,11 +41,11 @@ def index_of(edge: Edge) -> int:
 def lower_guards(machine: Machine, columns: int, negations: Sequence[Negation] = ()) -> Machine:
     """Turns the guards of edges into comparisons: the earlier event must not precede the latest start of a match.
 
-    Code column ``columns`` numbers the instants. Behind it are the columns of the matching policy, which becomes
-    comparisons as well (:mod:`cetdsl.ir.links`), and behind these the one of each negation ``g``: the latest start of
-    a match of it that ends before the event. Where the earlier event is such a match, the latest one starts no sooner:
-    then the two are equal, which a hash table answers whatever else is asked. Of ``negations`` that look ahead as far
-    as a sight, columns of their own stand in place of the instants of earlier events, behind all others.
+    Code column ``columns`` has the number of each event's instant. Behind it are the columns of the matching policy,
+    which becomes comparisons as well (:mod:`cetdsl.ir.links`). Next is a column for each negation: the latest start of
+    a match of it that ends before the event. If each earlier event is itself a match (``met`` of the edge), the latest
+    match starts no sooner than this event, so the two must be equal, and a hash table answers the guard. For
+    ``negations`` with a sight from the event before their gap, a further column replaces the instant of this event.
     """
     edges, starts = [], columns + 1 + columns_of_policy(machine)
     looking = [number for number, negation in enumerate(negations) if negation.looks_ahead]
@@ -62,8 +62,8 @@ def lower_guards(machine: Machine, columns: int, negations: Sequence[Negation] =
 def with_orders(machine: Machine) -> Machine:
     """Returns the machine with two edges for each whose only predicate that is no equality is a ``!=``.
 
-    Of unequal values one is smaller. So each pair of events goes along one of the two edges, if along any, and what is
-    summed over all edges stays as it is; a tree answers either, where the events would be looked at one by one.
+    Of two unequal values one is smaller. So a pair of events satisfies at most one of the two edges, and sums over all
+    edges stay the same. A tree answers each of the two, while the ``!=`` would require a scan of the events.
 
     Examples
     --------
@@ -88,9 +88,9 @@ def _ordered(edge: Edge) -> tuple[Edge, ...]:
 
 
 def guards_beside(edge: Edge, columns: int) -> tuple[int, ...]:
-    """Returns the guards of an edge that are tested of each two events beside what an index answers of it.
+    """Returns the guards of an edge that no index answers, so that they are tested for each two events.
 
-    Where no predicate takes the order of the index, the first guard does: then it is a range of time.
+    An index answers one order. If no predicate of the edge needs it, the first guard does, as a range of time.
 
     Examples
     --------

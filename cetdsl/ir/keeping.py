@@ -9,10 +9,11 @@ from cetdsl.errors import set_shares
 #: "windows": Spark's own operators keep the events of each open window. "events": each live event is kept once, by
 #: arbitrary stateful processing. "auto": once where windows overlap and there is such processing, else by window.
 AUTO, WINDOWS, EVENTS = STATES = ("auto", "windows", "events")
-#: Shares of the keys for each task that can run at the same time: so many are advised, and more than so many are told
-#: of, as each share is a task with a small state of its own in every micro-batch.
+#: Shares of the keys per task that can run at the same time: the advised number, and the number above which a query
+#: warns the user, because each share is a task with a small state of its own in every micro-batch.
 SHARES_ADVISED, SHARES_MOST = 2, 8
-#: What the tasks of a stream are told of :data:`SHARES` as it was when the checkpoint was made; not by all versions.
+#: The setting by which some versions of Spark tell the tasks of a stream the number of shares when its checkpoint was
+#: made.
 KEPT_SHARES = "spark.sql.streaming.internal.stateStore.partitions"
 
 
@@ -20,9 +21,9 @@ KEPT_SHARES = "spark.sql.streaming.internal.stateStore.partitions"
 class AskedState:
     """The user's ``state=`` choice, one of :data:`STATES`.
 
-    ``lacks`` says what prevents keeping each event once, None if nothing does. If ``whole``, all events are to be kept
-    with all of their columns, so that other queries can go on with them. State is cut into ``shares`` of the keys, a
-    task each, of which ``at_once`` can run at the same time.
+    ``lacks`` says what prevents keeping each event once; None if nothing does. If ``whole``, the stream keeps all
+    events with all of their columns, so that queries can be added later and use them. The state is split into
+    ``shares`` of the keys, one task each; ``at_once`` of these tasks can run at the same time.
     """
 
     by: str = AUTO
@@ -54,8 +55,9 @@ AS_USUAL = AskedState()
 class Keeping:
     """The decision on how the events of a stream are kept, and why: each of them ``once``, or by window.
 
-    Those that are kept once may be ``whole``, and are then projected to what the query needs when their bucket closes.
-    Those that are kept by window are ``packed``, many of them in one value of state, unless Spark has to look at them.
+    Events that are kept once may be ``whole``, with all columns; they are projected to what the query needs when their
+    time bucket closes. Events that are kept by window are ``packed``, many in one value of state, unless Spark itself
+    has to read their columns.
     """
 
     once: bool
@@ -69,7 +71,7 @@ class Keeping:
         return (self.once or self.packed) and not self.whole
 
 
-#: How all of them are kept that other queries may be asked of later.
+#: The decision for events of which other queries may be asked later.
 KEPT_WHOLE = Keeping(once=True, why="whole, for queries that come and go", whole=True)
-#: Where nothing has been decided.
+#: The default before a decision.
 BY_WINDOW = Keeping(once=False, why="nothing says otherwise")

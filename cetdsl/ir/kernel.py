@@ -12,7 +12,8 @@ from cetdsl.ir.machine import Machine, Negation, Pair
 from cetdsl.ir.shadows import Shadows
 from cetdsl.ir.windowing import Windowing
 
-#: Which trends are asked for: all of them, or those that are not part of another one, by one of two readings.
+#: The requested trends: all of them, or the complete ones in one of two senses. A trend is complete if no trend has
+#: all of its bindings and more: more anywhere (``MAXIMAL``), or more before its first or after its last one (``ENDS``).
 ALL, MAXIMAL, ENDS = "all", "maximal", "ends"
 #: Why no one graph has the trends as its paths.
 NOT_NEIGHBOURS = "a pairwise predicate relates events that are no neighbours"
@@ -22,12 +23,12 @@ NOT_NEIGHBOURS = "a pairwise predicate relates events that are no neighbours"
 class KernelQuery:
     """The part of a query that a kernel evaluates over the events of a key, in numbers.
 
-    ``pivot`` is a variable that is bound to one event of every trend, -1: none. The kernel takes each of its events in
-    turn, so that the predicates in ``pairs`` compare with a fixed one: all of them where trends are counted, some where
-    they are listed. Where they have no variable in common, those that are not about the pivot are about another such
-    variable, ``outer``, and the kernel takes each event of both. ``completeness`` says which trends are asked for:
-    "all", "maximal" or "ends". Where the edges at the ends of a path do not tell which trends these are, ``shadows``
-    do, and the states are those of a machine made for it.
+    ``pivot`` is a variable that binds exactly one event of each trend (-1: none). The kernel makes a pass for each of
+    its events, so that predicates in ``pairs`` compare with a fixed event: all of them if trends are counted, some if
+    they are listed. If the predicates have no variable in common, those that do not mention the pivot mention another
+    such variable, ``outer``, and the kernel makes a pass for each two events of both. ``completeness`` says which
+    trends are requested: "all", "maximal" or "ends". If the edges at the ends of a path do not show which trends these
+    are, ``shadows`` do (:mod:`cetdsl.ir.shadows`), and the machine is one that was made for them.
     """
 
     machine: Machine
@@ -46,7 +47,7 @@ class KernelQuery:
 
     @property
     def looks_back(self) -> bool:
-        """Whether, with a span, events before the first one of a trend decide whether it is an answer."""
+        """Whether, with a span, events before the first event of a trend decide whether the trend is an answer."""
         return bool(self.negations) or self.shadows is not None
 
     @property
@@ -57,7 +58,7 @@ class KernelQuery:
 
     @property
     def why_not_one_graph(self) -> str | None:
-        """The reason why no single graph of events has the trends as its paths from sources to sinks; None: one has."""
+        """The reason why there is no single graph whose paths from sources to sinks are the trends; None: there is."""
         if self.pairs:
             return NOT_NEIGHBOURS
         if self.shadows is not None:
@@ -66,7 +67,7 @@ class KernelQuery:
 
     @property
     def why_not_joined(self) -> str | None:
-        """The reason why Spark's joins cannot take a graph of which no task may hold anything; None: they can."""
+        """The reason why Spark's joins cannot answer from a graph without a kernel; None: they can."""
         if reason := self.why_not_one_graph:
             return reason
         if self.negations:
@@ -84,8 +85,8 @@ class KernelQuery:
     def edges_by_kernel(self) -> bool:
         """Whether a kernel lists the edges that joins follow.
 
-        NOT forbids some of them. Of "maximal" trends, no longer path goes round them; joins tell that where each event
-        equals the one before in some value, so that few may follow one.
+        It does if there are NOTs, which forbid some edges. For "maximal" trends it finds the edges that no longer path
+        bypasses, unless each edge compares by an equality: then few events may follow one, and joins find these edges.
         """
         by_equality = (any(c.op == "=" for c in edge.comparisons) for edge in self.machine.edges)
         return bool(self.negations) or (self.completeness == MAXIMAL and not all(by_equality))
@@ -95,9 +96,9 @@ class KernelQuery:
 class Answer:
     """The contents of the answer of a query.
 
-    The first ``groups`` key columns are output. Where the answer is ``exact``, counts and sums of whole numbers are
-    kept as whole numbers. ``partial`` results are added up elsewhere. With ``zeros``, groups and windows of which there
-    are events, but no trend, have a row as well: it takes back one that was given before.
+    The first ``groups`` key columns are output. If the answer is ``exact``, counts and sums of whole numbers are kept
+    as whole numbers. Another operator adds up ``partial`` results. With ``zeros``, groups and windows that have events
+    but no trend have a row as well, which withdraws one that was given earlier.
     """
 
     groups: int = 0

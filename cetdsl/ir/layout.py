@@ -1,8 +1,8 @@
 """The columns of the rows that carry events to kernels, and how facts about an event are encoded in them.
 
-One writer makes such rows (:mod:`cetdsl.execution.exchange`) and one reader takes them apart
-(:mod:`cetdsl.kernels.wire.chunks`). Both ask the layout for a column by its name; no other module knows its position.
-The same holds for the rows with the answers of several queries (:mod:`cetdsl.kernels.shared.workload`).
+:mod:`cetdsl.execution.exchange` writes such rows and :mod:`cetdsl.kernels.wire.chunks` reads them. Both ask the layout
+for a column by its name; no other module knows its position. The same holds for the rows with the answers of several
+queries (:mod:`cetdsl.kernels.shared.workload`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import attrs
 
 #: The roles of columns, in the order in which columns stand. The name of a column is its role and, where there may be
 #: several of a role, a number: ``k0``, ``k1``, ``t``. In turn: partition or group key, number of the share of a key's
-#: work, number of the time bucket (a pane is one), number of the last one of several, time, tie-break column, bits of
-#: the variables that the event may be bound to, column that comparisons refer to, column that is aggregated, number
-#: that orders simultaneous events, list of distances to earlier events, hash of the whole event, one of the event's
-#: own columns, part of a pane's matrix, text that tells the kind of an event, bits of the conditions that it meets,
-#: time of the first and of the last event of a stretch.
+#: work, number of the time bucket (a pane is one; of several buckets, the first), number of the last of several time
+#: buckets, time, tie-break column, bits of the variables that the event may be bound to, column that comparisons refer
+#: to, column that is aggregated, number that orders simultaneous events, list of distances to earlier events, hash of
+#: the whole event, one of the event's own columns, part of a pane's matrix, text that gives the kind of an event, bits
+#: of the conditions that the event meets, time of the first and of the last event of a stretch.
 KEY, SHARE, BUCKET, UNTIL, TIME, TIE, MASK, CODE = "k", "h", "s", "u", "t", "b", "m", "f"
 VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX, KIND, TESTS = "v", "p", "l", "i", "e", "x", "j", "c"
 FIRST, LAST = "g", "z"
@@ -26,7 +26,7 @@ FIRST, LAST = "g", "z"
 QUERY, START, WINDOW, METRICS, POOLED = "q", "w", "y", "r", "o"
 #: Roles in rows of whole trends, besides: list of the trend's events, list of their variables, the trend.
 NUMBERS, NAMES, TREND = "n", "a", "d"
-#: The field of an event in a trend that tells it from all others, where trends are compared.
+#: The field that identifies an event in a trend, where trends are compared.
 IDENTITY = "id"
 _OF_ANSWERS = (QUERY, KEY, START, WINDOW, METRICS, POOLED)
 _OF_EVENTS = (SHARE, BUCKET, UNTIL, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT)
@@ -49,10 +49,10 @@ def numbered(role: str, count: int) -> tuple[str, ...]:
 class Encoding:
     """The encoding of an event's time, and of the variables that it may be bound to, in columns.
 
-    By default both have columns of their own, and the variables are bits of a whole number. If ``bits`` > 0, there is
-    no column of variables: the time column holds ``time * 2**bits`` plus the variables. If there is a ``dictionary``, a
-    number stands there in place of the variables: the position of their bits in the dictionary. They are ``known``
-    where there is only one variable, and every event is bound to it, so that no column is needed for it.
+    By default both have columns of their own, and the variables are the bits of a whole number. If ``bits`` > 0, there
+    is no column of variables: the time column holds ``time * 2**bits`` plus the variables. If there is a
+    ``dictionary``, the position of the variables' bits in it takes their place. The variables are ``known`` if there is
+    only one, and every event may be bound to it; then they need no column.
     """
 
     bits: int = 0
@@ -62,7 +62,7 @@ class Encoding:
 
 @attrs.frozen
 class InColumn:
-    """A column of the event that stands in the column of this name."""
+    """A column of the event that the rows hold in the column of this name."""
 
     name: str
 
@@ -79,7 +79,7 @@ class OfVariable:
     texts: tuple[str, ...]
 
 
-#: Where one of the event's own columns is found.
+#: The place where one of the event's own columns is found.
 EventColumn = InColumn | OfTime | OfVariable
 
 
@@ -101,10 +101,11 @@ class RowLayout:
 
     ``columns`` are the names of the columns, in their order. ``time`` is the user's name of the time column, and
     ``values`` are the Spark types of the aggregated columns. ``event`` says where to find each of the event's own
-    columns that are shown, and ``runs`` how events were put into sorted runs, if they were. The rows of a task come in
-    any order if ``sort_memory`` > 0, and whoever reads them puts them in :attr:`order`, holding about so many bytes.
-    If they come ``in_parcels``, a row has all other columns of many events as bytes behind the numbers of time buckets,
-    of the first and the last one that need these events; or, if parcels are ``repeated``, of one of them in each row.
+    columns that are shown, and ``runs`` how events were put into sorted runs, if they were. If ``sort_memory`` > 0, the
+    rows of a task come in any order, and the reader puts them in :attr:`order`, holding about so many bytes. If events
+    come ``in_parcels``, a row has the numbers of the first and the last time bucket that need its events, and then all
+    other columns of many events as bytes. If parcels are ``repeated``, there is a row for each of these buckets, with
+    its number alone.
 
     Examples
     --------
@@ -161,7 +162,7 @@ class RowLayout:
     def order(self) -> tuple[str, ...]:
         """The columns by which the rows of a partition are sorted.
 
-        Lists tell distances in this order, and a fingerprint makes the order the same whenever the rows are computed.
+        Distances in lists refer to this order. A fingerprint makes it the same whenever the rows are computed.
         """
         last = (POSITION,) if self.lists else (MASK, FINGERPRINT) if self.has(FINGERPRINT) else ()
         return (TIME, *self.all_of(TIE), *filter(self.has, last))
@@ -201,7 +202,7 @@ def of_panes(events: RowLayout, matrices: int, bucketed: bool = False) -> RowLay
 
 
 def of_stretches(events: RowLayout, matrices: int) -> RowLayout:
-    """Makes the layout of the stretches of panes: as :func:`of_panes`, with the times of its first and last event."""
+    """Makes the layout of panes in stretches: that of panes, with the times of the stretch's first and last event."""
     columns = (*events.all_of(KEY), TIME, FIRST, LAST, *numbered(MATRIX, matrices))
     return RowLayout(columns, events.time, "bigint", encoding=Encoding(known=True))
 

@@ -1,9 +1,9 @@
 """Turns a matching policy into columns of events and comparisons of neighbours.
 
-A policy other than ANY says which events may lie between two neighbours of a trend. Where that depends on the earlier
-of them alone, and on the state that it is bound in, all events that may come next are of one instant. A *link* is a
-column that holds this instant, so that the policy is an equality of neighbours like any other: the instant of the later
-event is the one that the link of the earlier event leads to.
+A policy other than ANY restricts the events between two neighbours of a trend. The earlier neighbour and its state
+alone decide which events may come next, and all of these have one instant. A *link* is a column that holds this
+instant. So the policy becomes an equality between neighbours like any other: the instant of the later event equals the
+link of the earlier event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cetdsl.pattern.query import ANY, NEXT
 
 @attrs.frozen
 class Option:
-    """One way to go on: an event of a variable, for which comparisons and lists of an edge hold."""
+    """One way to continue: an event of a variable, for which the comparisons and lists of an edge hold."""
 
     variable: int
     comparisons: tuple[Comparison, ...]
@@ -30,9 +30,9 @@ class Option:
 
 @attrs.frozen
 class Link:
-    """The first later instant with an event that an event of ``source``, a variable, may be followed by.
+    """The first instant after an event of the variable ``source`` with an event by one of the ``options``.
 
-    Where all options are plain, it does not depend on the event, and ``source`` is -1.
+    If all options are plain, it does not depend on the event's variable, and ``source`` is -1.
     """
 
     source: int
@@ -40,7 +40,7 @@ class Link:
 
 
 def links_of(machine: Machine) -> dict[Link, tuple[int, ...]]:
-    """Returns the links of a machine whose policy is NEXT, each with the states whose events it leads on from.
+    """Returns the links of a machine whose policy is NEXT, each with the states from which it leads on.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def links_of(machine: Machine) -> dict[Link, tuple[int, ...]]:
     """
     options: dict[int, set[Option]] = {}
     for edge in machine.edges:
-        # What NOT forbids is judged of the trend, and does not keep an event from being bound.
+        # Guards forbid finished trends; an event that they forbid could still have been bound next.
         one = Option(machine.variables[edge.target], edge.comparisons, edge.listed)
         options.setdefault(edge.source, set()).add(one)
     found: dict[Link, tuple[int, ...]] = {}
@@ -63,9 +63,9 @@ def links_of(machine: Machine) -> dict[Link, tuple[int, ...]]:
 
 
 def columns_of_policy(machine: Machine) -> int:
-    """Returns how many columns a machine's policy adds to the events, behind the one of their instants.
+    """Returns how many columns a machine's policy adds to the events, behind the column of instants.
 
-    STRICT adds two: the instant of an event that is alone in it, and the one after it.
+    STRICT adds two: the instant of an event that is alone in its instant, and the instant after the event.
     """
     if machine.matching == ANY:
         return 0
@@ -73,7 +73,7 @@ def columns_of_policy(machine: Machine) -> int:
 
 
 def comparisons_of_policy(machine: Machine, columns: int) -> dict[int, Comparison]:
-    """Returns the comparison, by state, of an event with the next one by a policy; ``columns``: that of instants."""
+    """Returns, by the earlier event's state, the policy as a comparison; ``columns`` is the column of instants."""
     if machine.matching == ANY:
         return {}
     if machine.matching == NEXT:

@@ -27,9 +27,9 @@ class Comparison:
 class Edge:
     """A transition from one state to another, with what must hold between the two neighbouring events.
 
-    ``listed`` names list columns: the earlier event must be in the later one's list (inseparable predicates).
-    ``guards`` names negations that must have no match in the gap. They are ``met`` if every event that the source state
-    reads is itself a match of each of them: then no two neighbours may have such an event between them.
+    ``listed`` has numbers of list columns: the earlier event must be in the later one's list. So predicates are
+    expressed that do not split into a side for each event. ``guards`` has the numbers of negations that must have no
+    match between the two events. They are ``met`` if every event that the source state reads is itself a match of each.
     """
 
     source: int
@@ -110,10 +110,10 @@ def may_follow(machine: Machine, earlier: int, later: int) -> bool:
 class Pair:
     """A pairwise predicate: for every event of ``left_variable`` and every one of ``right_variable``.
 
-    ``columns[left] of the one  <op>  columns[right] of the other``. If ``op`` is :data:`LISTED`, the two are numbers of
-    list columns: an event of ``left_variable`` and a later one of ``right_variable`` satisfy the predicate if the later
-    one's list ``left`` has the earlier one. If the event of ``right_variable`` is the earlier one, the other's list
-    ``right`` must have it; -1: no trend binds them in this order.
+    ``columns[left] of the one  <op>  columns[right] of the other``. If ``op`` is :data:`LISTED`, ``left`` and ``right``
+    are the numbers of list columns. If the event of ``left_variable`` comes first, the later event's list ``left`` must
+    have it; if the event of ``right_variable`` comes first, the later event's list ``right`` must have it. -1 stands
+    for an order in which no trend binds the two.
     """
 
     op: str
@@ -137,11 +137,12 @@ class Pair:
 class Negation:
     """A pattern that must not match in a gap.
 
-    ``correlated`` relates its variables (left) to positive ones (right), ``pairs`` its own to each other; for these
-    ``pivot`` means what it means in :class:`~cetdsl.ir.kernel.KernelQuery`. If it is ``deferred``, its matches forbid
-    a trend only by predicates that are judged later. If it has a ``sight``, its matches are single events, and it is
-    idle where this comparison does not hold of the nearest of them and the neighbour of the gap that it names: the
-    event before the gap by ``<`` or ``<=``, the one behind it by ``>`` or ``>=``. It then holds of none further away.
+    ``correlated`` are predicates between its variables (left) and those of the trend (right); ``pairs`` are predicates
+    between its own variables, and ``pivot`` serves them as in :class:`~cetdsl.ir.kernel.KernelQuery`. If the negation
+    is ``deferred``, its matches forbid a trend only if predicates hold that are judged later. If it has a ``sight``,
+    its matches are single events, and the sight compares them with an event of the trend beside the gap: by ``<`` or
+    ``<=`` with the event before the gap, by ``>`` or ``>=`` with the one behind it. If the comparison fails for the
+    match nearest to this event, it fails for all others, and the negation forbids nothing.
     """
 
     machine: Machine
@@ -153,7 +154,7 @@ class Negation:
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether it has a sight, from the event before its gap."""
+        """Whether it has a sight that compares with the event before its gap."""
         return self.sight is not None and self.sight.op in ("<", "<=")
 
     @property

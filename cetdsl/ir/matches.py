@@ -1,4 +1,4 @@
-"""Matches that are found one after the other: the conditions that rows must satisfy to stand in a match."""
+"""The conditions that rows must satisfy to stand in a match, where matches are found one after the other."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import attrs
 
 from cetdsl.pattern.expressions import Expr
 
-#: What the instant of a row must be, beside that of the row before it: anything; another one; the same; or another one,
-#: where neither instant has further rows.
+#: What a row's instant must be, compared with that of the row before it: any; another one; the same; or another one,
+#: while neither of the two instants has a further row.
 ANY_INSTANT, OTHER_INSTANT, SAME_INSTANT, ALONE = "any", "other", "same", "alone"
 
 
 @attrs.frozen
 class Option:
-    """One way to go on: a row of a variable, for which predicates on it and on the row that is bound last hold.
+    """One way to continue a match: by a row of a variable that satisfies predicates together with the last bound row.
 
-    In these, the row is the one of the role NEXT.
+    In the predicates, attributes of the new row have the role NEXT.
     """
 
     variable: int
@@ -26,7 +26,7 @@ class Option:
 class Demand:
     """The conditions that a row must satisfy to stand at some places of a match.
 
-    It is ``bound`` in this way, or else it is skipped, where it must satisfy none of ``unless``.
+    The row is bound by the option ``bound``. If that is None, the row is skipped, and must satisfy none of ``unless``.
     """
 
     instant: str

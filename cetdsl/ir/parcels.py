@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import attrs
 
-#: The events of a task, and of a micro-batch, are counted by at most so many time buckets: the oldest ones, as the late
-#: are among these, and all others as one.
+#: The most time buckets for which the events of a task, and of a micro-batch, are counted separately: the oldest ones,
+#: because late events belong to these. All other events are counted together.
 TALLIED = 64
 
 
 @attrs.frozen
 class BucketsOfTime:
-    """The time buckets that need an event, of those that begin at multiples of ``cut``.
+    """Describes the time buckets, which start at multiples of ``cut``, and the events that each of them needs.
 
-    A bucket needs the events from ``begin`` until ``end``, counted from its start, all in microseconds. The time is in
-    the column at ``time``, times ``2**bits``, in a ``unit`` of so many microseconds.
+    A bucket needs the events from ``begin`` until ``end``, counted from its start, all in microseconds. The column at
+    position ``time`` holds the time of an event, multiplied by ``2**bits``, in units of ``unit`` microseconds.
     """
 
     time: int
@@ -38,16 +38,17 @@ class ParcelSpec:
     shares : tuple of int
         The numbers of the shares of the keys; each share is a task's work.
     keys : tuple of int, optional
-        The positions of the key columns, whole numbers, by which the worker finds an event's share. If None, it does so
-        by the first column, a hash of the keys.
+        The positions of the key columns, which hold whole numbers and determine an event's share. If None, the first
+        column, a hash of the keys, determines it.
     left_out : int
-        So many columns, the first ones, are not packed.
+        The number of leading columns that are not packed.
     buckets : BucketsOfTime, optional
-        Of a stream, which time buckets need an event; a parcel has events that the same ones need.
+        For a stream, the time buckets that need an event; a parcel has events that the same buckets need.
     by_window : bool, optional
-        Of a stream, whether a parcel is kept once for each of its buckets, where a number sends it to its share's task.
+        For a stream, whether a parcel is kept once for each of its buckets. Each copy then gets a number by which Spark
+        sends it to the task of its share.
     by_share : bool, optional
-        Whether the first column is the number of the share itself, and nothing is told of the keys.
+        Whether the first column is the number of the share itself, and the worker reports nothing about the keys.
     """
 
     shares: tuple[int, ...]

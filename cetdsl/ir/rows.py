@@ -10,14 +10,14 @@ import attrs
 from cetdsl.ir.slots import TESTS_IN_WORD
 from cetdsl.ir.sorting import RowOrder
 
-#: Stands among the positions that may follow where a match may end.
+#: Stands among the positions that may follow a position if a match may end there.
 ACCEPT = -1
 #: Which rows are shown.
 ONE_ROW, SHOW_EMPTY, OMIT_EMPTY, UNMATCHED = "one row", "show empty", "omit empty", "unmatched"
-#: Where the search goes on after a match: numbers, because a kernel is told.
-#: ``NOWHERE`` ends the search in the partition.
+#: Where the search continues after a match, as numbers for the kernel. ``NOWHERE`` ends the search in the partition.
 PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST, NOWHERE = range(5)
-#: What a slot holds of the rows of a match that are bound to some variables; see :class:`Slot`.
+#: The kinds of slots, by what a slot holds of those rows of a match that are bound to some variables; see
+#: :class:`Slot`.
 ROW, NUMBER, COUNT, SUM, MEAN, LEAST, GREATEST, LIST = (
     "row",
     "number",
@@ -28,7 +28,7 @@ ROW, NUMBER, COUNT, SUM, MEAN, LEAST, GREATEST, LIST = (
     "greatest",
     "list",
 )
-#: The label of a row, in place of a column.
+#: In place of a column: the label of a row, which is the name of the variable that it is bound to.
 LABEL = -1
 
 
@@ -59,17 +59,16 @@ class Arrows:
 class Slot:
     """A value of a match that its measures are computed from.
 
-    ``members`` says of each variable whether its rows are asked for, and ``running`` whether only those up to the row
-    that is shown are. By ``kind``: ``row`` is the value at the first or the last of these rows, or ``offset`` rows of
-    them further inside; ``number`` is that of the match; ``count`` counts the rows where the column is true (``LABEL``:
-    all); ``sum`` adds up whole numbers, doubles or decimals; ``mean`` is the average of decimals; ``least`` and
-    ``greatest`` are values; ``list`` has them all but NULL.
+    ``members`` says for each variable whether the slot is about its rows; if ``running``, only about those up to the
+    row that is shown. The ``kind`` says what the slot holds: ``row`` is the value at the first or the last of these
+    rows, or ``offset`` of them further inside; ``number`` is the number of the match; ``count`` counts the rows where
+    the column is true (``LABEL``: all rows); ``sum`` adds up whole numbers, doubles or decimals; ``mean`` is the
+    average of decimals; ``least`` and ``greatest`` are values; ``list`` has all values but NULL.
 
-    A sum or a mean of decimals has as many digits, and so many of them behind the point, as ``decimal`` says, and may
-    be that of the ``distinct`` values.
+    ``decimal`` is the precision and scale of a sum or mean of decimals, which may be over the ``distinct`` values.
 
-    If the value depends on the variable that a row is bound to, ``columns`` has that of each; a label may be that of
-    the row ``move`` rows behind, if it is of the same match.
+    If the value depends on the variable that a row is bound to, ``columns`` has the column for each variable. A label
+    may be that of the row ``move`` rows behind, if this row belongs to the same match.
     """
 
     kind: str
@@ -84,8 +83,8 @@ class Slot:
     distinct: bool = False
 
 
-#: What a step of a condition does: it takes operands from a stack and puts its result there. Numbers are whole or real,
-#: truth values are whole.
+#: The steps of a condition, a program for a stack machine: a step takes its operands from the stack and puts its result
+#: there. Numbers are whole or real, truth values are whole.
 (
     WHOLE_CELL,
     REAL_CELL,
@@ -125,13 +124,15 @@ class Slot:
     WHOLE_OF_LABEL,
     REAL_OF_LABEL,
 ) = range(37)
-#: Which row of a set a pick is: one from its first row on, one up to its last, or that with an extreme value.
+#: How a *pick* chooses a row from a set of rows: counted from the first row, counted back from the last, or the row
+#: with an extreme value.
 FROM_FIRST, UP_TO_LAST, EXTREME = range(3)
-#: What a total adds up.
+#: What a *total* adds up: the number of rows, whole numbers, or real numbers.
 ROWS, WHOLE, REAL = range(3)
 
-#: A step: what it does; of a cell the pick (-1: the row that is tested), its column and the column with its value where
-#: there is no such row (-1: NULL); of a constant, in place of a column, its value; of a total its number.
+#: A step: what it does, and three arguments. A *cell*, the value of a column at a row, has the pick of the row (-1: the
+#: row that is tested), the column, and the column that replaces it if there is no such row (-1: NULL). A constant has
+#: its value in place of a column, and a total has its number.
 Step = tuple[int, int, int, int]
 
 
@@ -142,24 +143,24 @@ class Dependent:
     Parameters
     ----------
     whole, real : tuple of int
-        The columns with whole and real numbers; cells are numbers among these.
+        The columns with whole and real numbers; cells refer to them by their positions here.
     coded : tuple of bool
-        Of each whole column whether only the order of its values counts.
+        For each whole column, whether only the order of its values counts.
     sets : tuple of tuple of bool
-        Of each set of rows the variables that they are bound to.
+        For each set of rows, the variables whose rows it has.
     picks : tuple of tuple of int
-        Of each pick its kind, the number of its set (or extreme) and the offset.
+        For each pick, its kind, the number of its set (or extreme) and the offset.
     extremes : tuple of tuple of int
-        Of each the number of its set, its whole column, and 1 if the greatest value is asked for.
+        For each extreme, the number of its set, its whole column, and 1 for the greatest value.
     totals : tuple of tuple of int
-        Of each what it adds up, the number of its set and the column; -1 counts all rows.
+        For each total, what it adds up, the number of its set and the column; -1 counts all rows.
     steps : tuple of tuple of Step
-        Of each variable its condition, empty where it has none.
+        For each variable, its condition; empty if it has none.
     final : tuple of Step
-        The condition of a whole match, tested where it would end; empty where there is none.
+        The condition of a whole match, tested where the match would end; empty if there is none.
     labelled : tuple of tuple of int
-        Of each cell that depends on the variable of its row how many rows behind the pick that row is, and then the
-        column for each variable; -1 where it is NULL.
+        For each cell that depends on the variable of a row, how many rows behind the pick this row is, and then the
+        column for each variable; -1: NULL.
     """
 
     whole: tuple[int, ...]
@@ -176,20 +177,21 @@ class Dependent:
 
 @attrs.frozen
 class Neighbours:
-    """The values that the kernel itself computes of rows and those before and behind them in their partition.
+    """The columns that the kernel itself adds to rows, from values of other rows of the same partition.
 
-    It becomes more columns of the rows, behind those that came: first the values of other rows, then words of tests.
+    They stand behind the columns that the rows came with: first the values of other rows, then *words*, whole numbers
+    whose bits are the results of tests.
 
     Parameters
     ----------
     moved : tuple of tuple of int
-        Of each value of another row its column, and how many rows behind it is; less than 0 is before.
+        For each value of another row, its column, and how many rows behind it is; a negative number means before.
     names : tuple of tuple of str and int
-        The columns that conditions look at by name, those of other rows, too.
+        The columns that conditions look at, by name, including those of other rows.
     tests : tuple of tuple of int and str
         The conditions in SQL, each with the number of its test.
     words : tuple of int
-        Of each word the column that has the other tests in it; -1 if there are none.
+        For each word, the column with those of its bits that came with the rows; -1 if none did.
     """
 
     moved: tuple[tuple[int, int], ...]
@@ -200,9 +202,9 @@ class Neighbours:
 
 @attrs.frozen
 class Pointed:
-    """The places that errors point at, as offsets into the text of the clause: its SKIP and its definitions.
+    """The places of the clause that errors point at, as offsets into its text: its SKIP and its definitions.
 
-    ``definitions`` has a part of the text for each variable, which is empty where there is nothing to point at.
+    ``definitions`` has a range of the text for each variable, which is empty if there is nothing to point at.
     """
 
     text: str = ""
@@ -217,8 +219,8 @@ class MatchSpec:
     Parameters
     ----------
     keys : tuple of str
-        The partition columns as the user calls them; the rows begin with as many columns, which tell partitions apart.
-        All others have the numbers that this specification gives them.
+        The user's names for the partition columns, with which the rows begin. This specification refers to all other
+        columns by their numbers.
     words : tuple of int
         The columns with the words of tests.
     arrows : Arrows
@@ -227,22 +229,22 @@ class MatchSpec:
     skip : int
         ``PAST_LAST``, ``NEXT_ROW``, ``TO_FIRST``, ``TO_LAST`` or ``NOWHERE``.
     skip_members : tuple of bool
-        Of each variable whether the search goes on at its rows.
+        For each variable, whether the search continues at its rows.
     number : int
         The column with the number of each row in its partition, from 1; -1 if nothing depends on it.
     time : int
-        The column of the times that WITHIN limits, as rising or, if ``descending``, falling whole numbers; -1 without
-        it.
+        The column of the times that WITHIN limits, as rising or, if ``descending``, falling whole numbers; -1 if there
+        is no WITHIN.
     span : int
-        The most that the time of a match's last row may be from that of its first; -1 if nothing limits it.
+        The longest time between a match's first row and its last; -1 if nothing limits it.
     shown : tuple of int
         The columns that are shown: of each row, or, with ``ONE_ROW``, of the row at which the match begins.
     slots : tuple of Slot
-        What follows the shown columns in the answer.
+        The values that follow the shown columns in the answer.
     dependent : Dependent, optional
-        What conditions ask beside the tests.
+        The parts of conditions that no test of a single row decides.
     longest : bool
-        Whether the longest match that begins at a row is taken, and only of several such the preferred one.
+        Whether to take the longest match that begins at a row; of several such, the preferred one.
     counts_untimed : bool
         Whether rows without a time, which come first, are to be counted for an error.
     order : RowOrder, optional
@@ -250,7 +252,7 @@ class MatchSpec:
     in_parcels : bool
         Whether the rows come in parcels, many in one.
     neighbours : Neighbours, optional
-        What is found out about the neighbours of rows, if anything is.
+        The columns that the kernel adds from other rows, if any.
     pointed : Pointed
     """
 

@@ -23,7 +23,7 @@ def _tuple(fields: Iterable[Field]) -> tuple[Field, ...]:
 
 
 def unused_name(prefix: str, names: Iterable[str]) -> str:
-    """Returns a name that begins with ``prefix`` and is none of some others, whatever their case.
+    """Returns a name that begins with ``prefix`` and differs from all ``names``, ignoring case.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Schema:
         return tuple(field.name for field in self.fields)
 
     def folded(self, name: str) -> str:
-        """Returns what names of one column agree in.
+        """Returns the form in which all spellings of a column's name are equal.
 
         Examples
         --------
@@ -71,7 +71,7 @@ class Schema:
         return name if self.case_sensitive else name.lower()
 
     def refuse_duplicates(self, names: Sequence[str]) -> None:
-        """Raises where an event would show two columns of one name."""
+        """Raises if an event would show two columns of one name."""
         folded = [self.folded(name) for name in names]
         twice = sorted({name for name in names if folded.count(self.folded(name)) > 1})
         if twice:
@@ -81,7 +81,7 @@ class Schema:
             )
 
     def refuse_clashing_keys(self, keys: Iterable[str], own: Collection[str]) -> None:
-        """Raises where a key column has the name of one of an answer's ``own`` columns."""
+        """Raises if a key column has the name of one of an answer's ``own`` columns."""
         for name in keys:
             if self.folded(name) in own:
                 raise ResolutionError(
@@ -94,9 +94,9 @@ class Schema:
         return tuple(name for name in self.names if name in names)
 
     def resolve(self, name: str, what: str = "column") -> Field:
-        """Returns the column that a name means: an exact match first, else the only one that differs in case alone.
+        """Returns the column that a name means: an exact match, or else the only one that differs in case alone.
 
-        If there is none, that is an :class:`UnknownColumn`; if there are several, a :class:`ResolutionError`.
+        Raises :class:`UnknownColumn` if there is none, and :class:`ResolutionError` if there are several.
         """
         if not isinstance(name, str):
             raise QueryTypeError(

@@ -1,8 +1,9 @@
-"""Shadows: they tell which trends are complete where the edges at the ends of a path do not.
+"""Shadows: states that decide which trends are complete where the edges at the ends of a path do not.
 
-A *reading* of some bindings is the state that an automaton is in after them. Where a variable stands at several places
-of a pattern, a longer trend may read the same bindings in other states: these are their *shadows*. A trend is complete
-if nothing goes before it, after it or (for maximal trends) into it such that one of its shadows ends a trend.
+A *reading* of some bindings is the state that the automaton is in after them. If a variable stands at several places of
+a pattern, a longer trend that contains these bindings may read them in other states, the *shadows* of the reading. A
+trend is complete unless further bindings before it, after it or (for maximal trends) inside it lead to a shadow in
+which the longer trend can end.
 """
 
 from __future__ import annotations
@@ -11,20 +12,22 @@ import attrs
 
 from cetdsl.ir.machine import Machine
 
-#: How the graph of the trends is found: by the states of a machine whose states know their shadows; by leading the
-#: edges that no longer path bypasses from state to state; or by following the shadows along each edge.
+#: How the graph of the requested trends is built. ``STATES``: the states of the machine encode their shadows.
+#: ``REDUCED``: the machine follows the edges of the base's graph that no longer path bypasses. ``FOLLOWED``: the kernel
+#: follows sets of shadows along each edge of the base's graph.
 STATES, REDUCED, FOLLOWED = "states", "reduced", "followed"
 
 
 @attrs.frozen
 class Reading:
-    """The meaning of a state of a machine.
+    """The meaning of a state of the query's machine: a state of the base machine, and its shadows.
 
-    ``place`` is the state of the base machine. Where a trend may begin, the base states ``preceded`` of the event have
-    something before them, and the states ``unpreceded`` have nothing. A trend may end where neither the place nor any
-    of the ``shadows`` has something behind it, and no shadow ends a trend itself. With a span a shadow is a pair of
-    base states: that in which the longer trend reads the first event, which says how long it may last, and that in
-    which it reads this one; without, it is a state twice.
+    ``place`` is the state of the base machine. If the state is initial, a trend may begin with an event in it only if
+    longer trends can reach the event in each of the base states ``preceded``, and in none of ``unpreceded``. A trend
+    may end in the state only if no trend goes on from the place or any of the ``shadows``, and no shadow is final. With
+    a span, a shadow is a pair of base states: the one in which the longer trend reads the first event of the trend,
+    which determines how long it may last, and the one in which it reads the current event. Without a span, both are the
+    same.
     """
 
     place: int
@@ -37,12 +40,13 @@ class Reading:
 class Shadows:
     """Recognises requested trends by a ``base`` machine; ``readings`` has an entry per state of the query's own.
 
-    ``kind`` says how the graph is found. Where shadows are ``followed``, ``covers`` has for each base state the states,
-    as bits, in which a trend can go on in whatever ways it can go on here; with a span, ``origins`` are the base states
-    in which a longer trend may read the first event of a trend after something else, which say how long it may last.
+    ``kind`` says how the graph is built. If shadows are ``followed``, ``covers`` has for each base state the states
+    that cover it, as bits: those from which every continuation is possible that is possible from it. With a span,
+    ``origins`` are then the base states in which a longer trend may read the first event of a trend after earlier
+    events; they determine how long the longer trend may last.
 
-    The base may read variables whole that the query has in parts: ``wholes`` are each pivot that is such a part, and
-    its whole variable.
+    The query may have parts in place of a variable that the base reads as a whole (:class:`~cetdsl.ir.compiled.Parts`):
+    ``wholes`` pairs each pivot that is a part with its whole variable.
     """
 
     base: Machine

@@ -1,7 +1,7 @@
-"""Shares of a key's work are numbers in a column of rows, chosen so that each sends its rows to another task.
+"""Shares of a key's work: the numbers of shares, in a column of rows, are chosen so that each goes to a different task.
 
-Spark sends a row to the task that is the remainder of a hash of its keys. So the numbers from 0 on would leave some
-tasks without work and give others twice as much, and numbers are chosen by their hashes.
+Spark sends a row to the task whose number is the hash of its keys modulo the number of tasks. So shares numbered from 0
+on would leave some tasks without work and give others twice as much. Numbers are therefore chosen by their hashes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 _MASK, _SEED = 2**32 - 1, 42
 _FIRST, _SECOND, _ADDED = 0xCC9E2D51, 0x1B873593, 0xE6546B64
 _FIRST_FINAL, _SECOND_FINAL = 0x85EBCA6B, 0xC2B2AE35
-#: What undoes a multiplication, as all factors are odd.
+#: The inverses of the factors modulo 2**32, which exist as all factors are odd.
 _FIRST_BACK, _SECOND_BACK, _FIVE_BACK, _FIRST_FINAL_BACK, _SECOND_FINAL_BACK = (
     pow(factor, -1, 2**32) for factor in (_FIRST, _SECOND, 5, _FIRST_FINAL, _SECOND_FINAL)
 )
@@ -60,12 +60,12 @@ def murmur3(number: int) -> int:
 
 
 def number_of_task(share: int, second: int, low: int) -> int:
-    """Returns a third number with which rows of a share go to the share's task, whatever their second number is.
+    """Returns a third number with which rows of a share go to the share's task, whatever their ``second`` number is.
 
-    Spark spreads state by the hash of all columns that rows are grouped by: here the share, and two numbers of type
-    ``bigint``. With the number that is returned, the hash of all three equals the hash of the share alone, so that all
-    rows of a share are in one task, however many tasks there are. The lower 32 bits of the number are ``low``. The
-    upper ones are found by computing the hash backwards, as each of its steps has an inverse.
+    Spark distributes state by the hash of all columns that rows are grouped by: here the share, and two numbers of type
+    ``bigint``. With the returned number, the hash of all three equals the hash of the share alone, so that one task has
+    all rows of a share, however many tasks there are. The lower 32 bits of the number are ``low``. The upper bits are
+    found by computing the hash backwards, as each of its steps has an inverse.
 
     Examples
     --------

@@ -10,17 +10,17 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import has_windows
 from cetdsl.pattern.nodes import Repeat, events
 
-#: What decisions on sharing go by: prices that are measured on the machine, or an equation of Hamlet (SIGMOD 2021).
+#: The cost models of decisions on sharing: costs measured on this machine, or an equation of Hamlet (SIGMOD 2021).
 CALIBRATED, EQUATION_8, EQUATION_7 = COST_MODELS = ("calibrated", "equation-8", "equation-7")
 
 
 @attrs.frozen
 class Sharing:
-    """Sets how queries decide what to share: ``mode`` is "dynamic", "static", "always" or "never".
+    """Settings for what queries share: ``mode`` is "dynamic", "static", "always" or "never".
 
-    Decisions go by ``cost_model``, one of :data:`COST_MODELS`.
-    ``deviations`` are for the static mode, by query: the share of the events of its Kleene patterns at which it differs
-    from most queries. For queries that are not named, it is estimated from the first events.
+    ``cost_model`` is one of :data:`COST_MODELS`. ``deviations`` are for the static mode: for each query, the fraction
+    of the events of its Kleene patterns at which it differs from most queries. For queries that are not named, it is
+    estimated from the first events.
     """
 
     mode: str = "dynamic"
@@ -32,9 +32,9 @@ class Sharing:
 class Propagation:
     """Describes how one query of a pass is propagated.
 
-    ``why_not_shared`` is None where it is in a sharable set, or propagated abreast of others. A query that
-    does not share is propagated ``in_bursts`` all the same, as sharable sets are, or by itself: then its windows are
-    products of panes where ``why_not_in_panes`` is None.
+    ``why_not_shared`` is None if the query is in a sharable set, or propagated abreast of others. A query that shares
+    with none is propagated ``in_bursts``, by the same method as sharable sets, or else by itself; then its windows are
+    products of panes if ``why_not_in_panes`` is None.
     """
 
     why_not_shared: str | None
@@ -42,7 +42,7 @@ class Propagation:
     why_not_in_panes: str | None
 
 
-#: How an AND at the top is: not by itself.
+#: For an AND at the top, which is not propagated itself.
 PAIRED = Propagation(None, False, None)
 
 
@@ -68,9 +68,9 @@ class SharableSet:
 class AbreastSet:
     """Queries that one walk over the events propagates, event by event, whatever windows each of them has.
 
-    States that equal trends enter are propagated once for all, and indexes that answer equal predicates between
-    neighbours are looked up once. ``variables`` are the kinds of events that the queries repeat, in the words of the
-    first; ``reasons`` say of each query why it is not propagated burst by burst.
+    The walk propagates states that equal trends enter once for all queries, and looks up indexes that answer equal
+    predicates between neighbours once. ``variables`` are the kinds of events that the queries repeat, by the names of
+    the first query; ``reasons`` say for each query why it is not propagated burst by burst.
     """
 
     queries: tuple[str, ...]
@@ -80,12 +80,12 @@ class AbreastSet:
 
 @attrs.frozen
 class Member:
-    """A query of a pass, or the trends of one side of an AND at the top, or of both.
+    """A query of a pass; or, for an AND at the top, the trends of one of its sides, or those that match both.
 
-    ``spec`` is over the variables and columns that the queries of the pass have in common; all keys count as groups
-    there. ``groups`` are the numbers of the keys that the query itself groups by. ``variables`` pairs the number of
-    each common variable that the query has with the query's own name for it. An AND is not propagated itself: it
-    ``pairs`` the trends of the members of these names, each of which ``is_side`` and is no answer.
+    ``spec`` uses the common variables and columns of the pass, and treats all keys as groups. ``groups`` are the
+    numbers of the keys that the query itself groups by. ``variables`` pairs the number of each common variable that the
+    query has with the query's own name for it. An AND is not propagated itself: it ``pairs`` the trends of the members
+    with these names. Each of those ``is_side`` and gives no answer of its own.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """Demands of many queries on the events of a match, slot by slot, and the sub-patterns whose instances they share.
 
-A *slot* holds one event. Events fit into it by their *kind*, the number of a text of the type column, and by *tests*,
-the numbers of conditions on an event's own row. An *instance* of a vertex gives each of its slots an event.
+A *vertex* is a sub-pattern, or what a query looks for; it consists of *slots*, each of which holds one event. The
+*kind* of an event is the number of its text in the type column, and a *test* is a condition on an event's own row; both
+decide whether an event fits into a slot. An *instance* of a vertex assigns an event to each of its slots.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from cetdsl.ir.kernel import KernelSpec
 
 #: A fit of any kind of event, and the length of a match that nothing bounds.
 ANY_KIND, UNBOUNDED = -1, -1
-#: So many tests have their bits in one number.
+#: The number of tests whose bits are in one whole number.
 TESTS_IN_WORD = 62
 
 
 @attrs.frozen
 class Fit:
-    """Events of a kind fit into a slot if one of ``tests`` holds of them; if there are none, all do.
+    """A condition for events to fit into a slot: they have the ``kind``, and satisfy one of ``tests`` if there are any.
 
-    ``variable`` is the number of the name by which a query binds them, -1 in what several queries share.
+    ``variable`` is the number of the name by which a query binds the events; -1 if several queries share the slot.
     """
 
     kind: int
@@ -41,7 +42,7 @@ class Compared:
 
 @attrs.frozen
 class Gap:
-    """Requires that no event that fits lies strictly after the slots ``after`` and strictly before ``before``.
+    """Requires that no event of ``fits`` lies strictly after the slots ``after`` and strictly before ``before``.
 
     If ``after`` is empty, the gap begins with the window; with a span, that long before the last event of the match. If
     ``before`` is empty, it ends with the window; with a span, that long after the first event.
@@ -59,13 +60,13 @@ class Demands:
     Attributes
     ----------
     slots : tuple of tuple of Fit
-        For each slot what fits into it; no event fits in two ways.
+        For each slot, the alternative conditions to fit into it; no event satisfies two of them.
     before : frozenset of (int, int)
-        The event of the first slot is strictly before that of the second.
+        Pairs of slots: the event of the first is strictly before that of the second.
     apart : frozenset of (int, int)
-        The events of both slots, the smaller number first, are of different instants.
+        Pairs of slots, the smaller number first, whose events are of different instants.
     compared : frozenset of Compared
-        Each with the smaller slot first.
+        Comparisons, each with the smaller slot first.
     gaps : frozenset of Gap
     length : int
         The longest time from the first event to the last, in the unit of the time column, or UNBOUNDED.
@@ -81,7 +82,7 @@ class Demands:
 
 @attrs.frozen
 class Parent:
-    """A vertex whose instances another one is made of: its number, and for each of its slots that of the child."""
+    """A vertex from whose instances a child is built: its number, and for each of its slots the child's slot."""
 
     vertex: int
     slots: tuple[int, ...]
@@ -89,10 +90,11 @@ class Parent:
 
 @attrs.frozen
 class JoinedVertex:
-    """A sub-pattern whose instances are kept for others, or what a query, or one alternative of it, looks for.
+    """A sub-pattern whose instances are kept to build others, or what a query, or one alternative of it, looks for.
 
-    Parents stand before their children. ``query`` is the number of a query, -1 of a sub-pattern. Matches of a query
-    with sliding windows lie in one ``window`` of this length and slide at least. ``name`` is shown.
+    Parents stand before their children. ``query`` is the number of the query; -1 for a sub-pattern. If the windows of
+    the query slide, ``window`` is their length and slide, and a match lies in at least one of them. ``name`` is shown
+    to users.
     """
 
     demands: Demands
@@ -106,8 +108,9 @@ class JoinedVertex:
 class Walked:
     """A query whose trends are listed depth first, by themselves, among the events of all queries.
 
-    ``query`` is its number. ``kernel`` says what it looks for: of its own variables, which have ``names``, and bind the
-    events that fit into ``fits``; and of its own compared columns, which among those of all queries are ``codes``.
+    ``query`` is its number. ``kernel`` specifies its trends in the query's own numbering. ``names`` and ``fits`` have
+    the name of each of its variables and the events that it binds; ``codes`` has, for each of its compared columns, the
+    number of this column among those of all queries.
     """
 
     query: int
@@ -122,9 +125,10 @@ class InstancesSpec:
     """The specification by which a worker lists the matches of many queries.
 
     ``kernel`` says what the rows hold. ``kinds`` are the texts of the type column by number, and ``variables`` the
-    names of event variables. ``queries`` are the names of the queries, ``keys`` says of each which keys its answer
-    shows, and ``all_keys`` are those that any answer shows. The rows have windows if some query is ``sliding``. One
-    task lists ``limit`` matches of a query at most, -1: all. Queries that are ``walked`` have no vertex.
+    names of event variables. ``queries`` are the names of the queries, ``keys`` are the keys that the answer of each
+    shows, and ``all_keys`` are those that any answer shows. The rows have windows if the windows of some query slide
+    (``sliding``). One task lists at most ``limit`` matches of a query (-1: all). The queries in ``walked`` have no
+    vertex.
     """
 
     kernel: KernelSpec
@@ -140,9 +144,9 @@ class InstancesSpec:
     walked: tuple[Walked, ...] = ()
 
 
-#: What is told of each vertex, with Spark's types: its number, the instances that were built of it, the instances that
-#: its children did not build again, the events of its own slots that nothing was built of, as a parent had no instance,
-#: and how often its instances were too many to be kept.
+#: The columns, with Spark's types, of the report on each vertex: its number, the instances built of it, the instances
+#: that its children need not build again, the events of its own slots for which nothing was built because a parent had
+#: no instance, and how often it had too many instances to keep them.
 WORK = (
     ("vertex", "int"),
     ("built", "bigint"),

@@ -1,20 +1,20 @@
 """The ways to put the events of a task in order: by Spark, by the kernel, in sorted runs, or by the input itself.
 
-Spark sorts rows after the shuffle and before they are sent to a worker; the kernel sorts them in the worker. Runs are
-sorted by a worker before the shuffle, so that Spark shuffles and sorts a row for each run, not for each event. Where
-the input is in order, so that what a task reads of a key is one stretch of its time, no event is shuffled at all.
+Spark sorts rows after the shuffle and before it sends them to a worker; the kernel sorts them in the worker. For sorted
+runs, workers sort events before the shuffle, so that Spark shuffles and sorts one row per run, not one per event. If
+the input is in order, so that a task reads one *stretch* of a key's time, no event is shuffled at all.
 """
 
 from __future__ import annotations
 
 import attrs
 
-#: Who sorts. "auto": whoever is expected to take less time.
+#: What ``sort=`` may say. "auto": Spark or the kernel, whichever is expected to take less time, or sorted runs.
 AUTO, KERNEL, SPARK, RUNS, INPUT = SORTERS = ("auto", "kernel", "spark", "runs", "input")
-#: Bytes of events that the kernel holds while it sorts, before it writes them to disk. A worker takes several times as
-#: much: the events as they came and together, their keys, times and positions. Holding more saves no time.
+#: The bytes of events that the kernel holds while it sorts, before it writes them to disk. A worker takes several times
+#: as much, for batches as they came, concatenated columns, keys, times and positions. Holding more saves no time.
 SORT_MEMORY = 48 << 20
-#: For where all events of a task are held in any case.
+#: The memory limit where a task holds all of its events in any case.
 UNLIMITED = 1 << 62
 
 
@@ -22,7 +22,7 @@ UNLIMITED = 1 << 62
 class OrderKey:
     """A column that rows are sorted by, given by its position.
 
-    Its values rise or, if ``falls``, fall; NULL comes first unless ``nulls_last``.
+    The order is ascending or, if ``falls``, descending; NULL comes first unless ``nulls_last``.
     """
 
     column: int
@@ -39,12 +39,12 @@ class RowOrder:
     keys : tuple of int
         Rows that agree in all of these are to stand together.
     by : tuple of OrderKey
-        The order of those rows: the first column holds whole numbers, times, truth values or doubles, the others may
-        be any that have an order.
+        The order of those rows: the first column holds whole numbers, times, truth values or doubles; the others may
+        be of any type that has an order.
     memory : int
-        Bytes of rows that may be held, about.
+        About how many bytes of rows the worker may hold.
     nulls_apart : bool
-        Whether rows without the first column of ``by`` have no place, and come before all others of the task.
+        Whether rows in which the first column of ``by`` is NULL come before all other rows of the task.
     """
 
     keys: tuple[int, ...]
@@ -69,9 +69,9 @@ AS_USUAL = AskedSort()
 class Sorting:
     """The decision on who sorts, and why.
 
-    Events go in sorted runs if ``runs`` says why they do. If they do not, or cannot as one of their columns turns out
-    to be no number, the kernel sorts and holds ``memory`` bytes of events, or Spark sorts if that is 0, and ``why``
-    gives the reason. Before they are sent to the kernel's tasks, events may be ``packed``, many in one row.
+    If ``runs`` gives a reason, events go in sorted runs. If it is empty, or if Spark finds that a column has no type
+    that runs can hold, the kernel sorts and holds ``memory`` bytes of events, or Spark sorts if ``memory`` is 0;
+    ``why`` gives the reason. Events may be ``packed``, many in one row, before they are sent to the kernel's tasks.
 
     Examples
     --------

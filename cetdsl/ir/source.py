@@ -17,11 +17,11 @@ class Source:
     """Describes how events are read, keyed and cut by time.
 
     ``groups`` are the columns that are output, in the order of GROUP BY; ``partitions`` are further columns that are
-    equal along a trend, of which the user named ``asked_partitions``. Rows without a time are an "error", or a "skip".
-    ``sort`` says who is to sort. Of a stream, ``watermark`` is the delay of its watermark in microseconds: how long it
-    waits for late events, ``emit`` says when it gives an answer, and ``state`` how events are to be kept until then.
-    ``computed`` are those of its columns that are computed of others. Where several queries read the events by one
-    windowing, ``asked_windowings`` are their own.
+    equal along a trend, of which the user named ``asked_partitions``. Rows without a time raise an error ("error") or
+    are left out ("skip"). ``sort`` is the requested way to sort. For a stream, ``watermark`` is the delay of its
+    watermark in microseconds, for which it waits for late events; ``emit`` says when it gives an answer, and ``state``
+    how it keeps events until then. ``computed`` are the columns that are computed from others. If several queries read
+    the events by one common windowing, ``asked_windowings`` are their own windowings.
     """
 
     schema: Schema
@@ -52,16 +52,16 @@ class Source:
 
     @property
     def kept_by(self) -> tuple[str, ...]:
-        """The columns by which a stream keeps events apart.
+        """The columns by which a stream groups the events that it keeps.
 
-        Spark gives again what it keeps together, and nothing else, when an event comes to it: for the answer of a group
-        so far, that is all keys of the group.
+        When an event arrives, Spark emits again all that it keeps in the event's group, and nothing else. For the
+        current answer of a query's group, that must be the events of all keys of this group.
         """
         return self.groups if self.emit == UPDATE else self.keys
 
     @property
     def answers_add_up(self) -> bool:
-        """Whether the answer of a group is made of several: of partitions, or of the time buckets of a span."""
+        """Whether the answer of a group is merged from several: those of partitions, or of a span's time buckets."""
         return bool(self.partitions) or (self.windowing.kind == SPAN and not self.window)
 
     @property

@@ -1,4 +1,4 @@
-"""The plans of the stages that workers execute: what each must know beyond the query itself."""
+"""The specifications of the stages that workers execute: what each must know beyond the query itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class TrendsSpec:
     """The specification by which a worker lists trends.
 
     ``keys`` are the numbers of the keys that the answer shows, ``fields`` the names of the event's fields in it. One
-    task lists ``limit`` trends at most; -1: all. For each ``deferred`` negation, given by its number, trends come with
-    the matches that may forbid them, whose events have some of the fields, by their numbers; then there is no limit.
+    task lists ``limit`` trends at most; -1: all. ``deferred`` has the numbers of deferred negations, each with the
+    numbers of some fields: each trend then comes with the matches of these negations that may forbid it, and the events
+    of a match have these fields. In this case there is no limit.
     """
 
     kernel: KernelSpec
@@ -44,8 +45,8 @@ class DetectSpec:
     plans: tuple[BranchPlan, ...]
 
 
-#: What is told of each slice of a key's events, and the Spark types of that. A slice may come several times, and its
-#: numbers are then to be added.
+#: The columns, with Spark's types, of the report on each slice of a key's events. A slice may have several rows, whose
+#: numbers the reader adds up.
 DETECTION = (
     ("branch", "int"),
     ("slice", "bigint"),
@@ -60,17 +61,18 @@ DETECTION = (
     ("rates", "map<string,double>"),
     ("selectivities", "map<string,double>"),
 )
-#: The ``plan`` of events whose trends were listed without entering dead ends, in no order of the variables.
+#: The ``plan`` in this report for events whose trends were listed by a search without dead ends, in no order of the
+#: variables.
 NO_DEAD_ENDS = "without dead ends"
 
 
 @attrs.frozen
 class GraphSpec:
-    """The specification by which a worker gets trends out of the graph of a query.
+    """The specification by which a worker extracts trends from the graph of a query.
 
-    ``trends.kernel.query.completeness`` says which ones. The memory of the ``extraction`` is that of a task, for graph
-    and partial trends. If ``shares`` > 0, so many tasks share a key: a column says which of as many equal parts of the
-    key's trends is listed; see :mod:`cetdsl.ir.shares`.
+    ``trends.kernel.query.completeness`` says which trends. The memory of the ``extraction`` is that of a task, for the
+    graph and for partial trends. If ``shares`` > 0, so many tasks share a key: each lists one of as many equal parts of
+    the key's trends, which a column of the rows numbers; see :mod:`cetdsl.ir.shares`.
     """
 
     trends: TrendsSpec
@@ -96,7 +98,7 @@ class JoinSpec:
     memory: int | None
 
 
-#: What a survey says of each graph, and the Spark types of that.
+#: The columns, with Spark's types, of a survey of graphs; there is one row per graph.
 SURVEY = (
     ("events", "bigint"),
     ("surviving", "bigint"),
@@ -150,9 +152,10 @@ class TopSpec:
 
 @attrs.frozen
 class FirstSpec:
-    """The specification by which a worker keeps ``size`` rows of each place, of the greatest weight.
+    """The specification by which a worker keeps the ``size`` rows of the greatest weight of each place.
 
-    ``places`` are the numbers of the columns that the rows of a place agree in, ``weight`` is that of its column.
+    ``places`` are the numbers of the columns in which the rows of a place agree; ``weight`` is the number of the weight
+    column.
     """
 
     size: int
@@ -164,9 +167,9 @@ class FirstSpec:
 class ContainmentSpec:
     """The specification by which a worker drops the trends that others contain.
 
-    ``layout`` is of rows of whole trends; those of a key and window come longest first. ``shown`` are the numbers of
-    the keys that the answer shows, and ``completeness`` is "maximal" or "ends". The trends kept of one key and window
-    may take ``memory`` bytes.
+    ``layout`` describes the rows, each a whole trend; those of a key and window come longest first. ``shown`` are the
+    numbers of the keys that the answer shows, and ``completeness`` is "maximal" or "ends". The trends kept of one key
+    and window may take ``memory`` bytes.
     """
 
     layout: RowLayout
@@ -181,9 +184,9 @@ class EventGraphSpec:
     """The specification by which a worker shows the graph of a query as rows.
 
     ``part`` is "vertices", "edges", "reduced", "direct", "attributes", "from" or "to". For vertices, the last columns
-    of the rows are those of the event, which the answer shows as ``fields``; for what has to do with attribute
-    vertices, the values are the columns that comparisons refer to. If ``shares`` > 0, so many tasks share the reduced
-    edges of each key.
+    of the rows are those of the event, which the answer shows as ``fields``. For attribute vertices and their edges,
+    the value columns are those that comparisons refer to. If ``shares`` > 0, so many tasks share the reduced edges of
+    each key.
     """
 
     kernel: KernelSpec
@@ -194,11 +197,12 @@ class EventGraphSpec:
 
 @attrs.frozen
 class Pool:
-    """Rows that hold the answers of several queries, by :func:`~cetdsl.ir.layout.of_pool`.
+    """The format of rows that hold the answers of several queries, see :func:`~cetdsl.ir.layout.of_pool`.
 
-    A row has the number of its query, the key columns (those that its query does not group by are NULL), the start of
-    its window (NULL without one), the window itself, and columns that the queries share, each of which uses as many of
-    a type as it needs. ``types`` is the serialised Arrow schema of these, and ``own`` names those of each query.
+    A row has the number of its query, the key columns (NULL if the query does not group by them), the start of its
+    window (NULL without one), the window itself, and columns that the queries share: each query uses as many columns of
+    a type as it needs. ``types`` is the serialised Arrow schema of the shared columns, and ``own`` names those of each
+    query.
     """
 
     layout: RowLayout
@@ -211,13 +215,13 @@ class WorkloadSpec:
     """The specification by which a worker answers several queries over the same rows.
 
     ``reader`` says what the rows hold. Each query has an entry in ``names``, ``queries`` and ``groups`` (the keys that
-    it groups by). ``partial`` are the rows of partial results (None where these are not to be added up), and ``answer``
-    those of the answer. ``families`` has per variable the number of those of its type. One merged
-    template propagates the queries of each of ``sets``, and one walk those of each of ``abreast``; those in none are
-    evaluated by themselves, and ``in_panes`` says of each whether its windows are then products of panes. ``sharing``
-    and ``cost_model`` are those of :class:`~cetdsl.ir.sharing.Sharing`. ``deviations`` has an entry per query, and so
-    have the ``reasons`` why one does not share (None: it may). A query that ``pairs`` the trends of others, given by
-    their numbers, is not propagated, and these are not answered.
+    it groups by). ``partial`` is the format of partial results (None if there are none to add up), and ``answer`` that
+    of the answer. ``families`` has for each variable the number of its family: variables of one family bind events of
+    one type. One merged template propagates the queries of each of ``sets``, and one walk those of each of ``abreast``.
+    Queries in none of these are evaluated by themselves, and ``in_panes`` says for each whether its windows are then
+    products of panes. ``sharing`` and ``cost_model`` are those of :class:`~cetdsl.ir.sharing.Sharing`. ``deviations``
+    and ``reasons``, why a query does not share (None: it may), have an entry per query. A query that ``pairs`` the
+    trends of others, given by their numbers, is not propagated itself, and those others are not answered.
     """
 
     reader: KernelSpec

@@ -13,9 +13,10 @@ RISING = (">", ">=")
 
 @attrs.frozen
 class Transition:
-    """An edge of a machine, with its comparisons sorted by how they are answered.
+    """An edge of a machine, with its comparisons classified by how they are answered.
 
-    A hash table answers all ``equalities``, and sorted values the first ``order``; the ``rest`` is tested one by one.
+    A hash table answers all ``equalities``, and sorted values answer the first ``order``; the ``rest`` is tested for
+    each pair of events.
     """
 
     edge: Edge

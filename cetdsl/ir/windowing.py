@@ -7,15 +7,15 @@ import attrs
 #: A window specification's ``kind``.
 WHOLE, SLIDING, SPAN = "whole", "sliding", "span"
 
-#: The first and the last time that an event may have, in the time column's own unit: differences of two of them, and of
-#: one of them and a window, are 64-bit numbers, and one bit is left for the kind of the event.
+#: The first and the last time that an event may have, in the time column's own unit: the difference of any two times,
+#: and of a time and the bound of a window, fits 64 bits, and one bit is left for the event's variable.
 FIRST_TICK, LAST_TICK = -(2**62), 2**62 - 1
 #: In microseconds: the years 1 to 9999, which are those of Python's datetime.
 FIRST_MICROSECOND, LAST_MICROSECOND = -62_135_596_800_000_000, 253_402_300_799_999_999
 #: The longest time bucket: with it, the ends of the buckets of all times are 64-bit numbers.
 LONGEST_BUCKET = 2**61
-#: Ranges of time that the events of one group are cut into where they have no windows: more than tasks, so that these
-#: get about equally many events, and few matrices.
+#: The number of ranges of time into which the events of one group without windows are cut: more than there are tasks,
+#: so that tasks get about equally many events, and few enough that there are few matrices.
 TIME_RANGES = 4_096
 
 
@@ -35,7 +35,7 @@ class Windowing:
 
 
 def cut_into(windowing: Windowing, windows: int) -> Windowing:
-    """Returns the windowing with time buckets in which ``windows`` windows or spans can start in succession.
+    """Returns the windowing with time buckets as long as ``windows`` windows or spans, one behind the other.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def cut_into(windowing: Windowing, windows: int) -> Windowing:
 def closed_apart(windowing: Windowing) -> Windowing:
     """Returns the windowing of a stream, which answers a time bucket when no more events of it are awaited.
 
-    A bucket has one window, so that none waits for another; or, with a span, the trends that begin within a span.
+    A bucket has one window, so that no window waits for another. With a span, a bucket is as long as the span.
 
     Examples
     --------
@@ -61,10 +61,10 @@ def closed_apart(windowing: Windowing) -> Windowing:
 
 
 def closed_sooner(windowing: Windowing, parts: int) -> Windowing:
-    """Returns a stream's windowing with time buckets of a part of a span, which give its trends sooner.
+    """Returns a stream's windowing with time buckets that are a part of a span, so that trends are answered sooner.
 
-    A bucket is closed a span after its end, so that a trend which begins with it waits a bucket longer than a span. An
-    event is needed by as many buckets as a span has parts, and one more.
+    A bucket is closed a span after its end, so a trend that begins with the bucket waits a span and a bucket. An event
+    is needed by as many buckets as a span has parts, and one more.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def closed_sooner(windowing: Windowing, parts: int) -> Windowing:
 
 
 def answered_by_bucket(windowing: Windowing) -> Windowing:
-    """Returns a span with a window for each time bucket of a stream, which has the trends that start there.
+    """Returns a span with one window per time bucket of a stream; a window has the trends that start in it.
 
     Examples
     --------
@@ -93,9 +93,9 @@ def has_windows(windowing: Windowing) -> bool:
 
 
 def needed_by_bucket(windowing: Windowing, looks_back: bool) -> tuple[int, int]:
-    """Returns from when to when a time bucket needs events, counted from its start; the end itself is outside.
+    """Returns from when to when a time bucket needs events, counted from its start, with an exclusive end.
 
-    Trends of a span that ``looks_back`` depend on events up to a span before their first one.
+    If a span's query ``looks_back``, its trends depend on events up to a span before their first one.
 
     Examples
     --------
@@ -110,9 +110,9 @@ def needed_by_bucket(windowing: Windowing, looks_back: bool) -> tuple[int, int]:
 
 
 def expressible(windowing: Windowing, first: int, last: int) -> tuple[int, int]:
-    """Returns the first and the last time of events all of whose windows start and end between these two times.
+    """Returns the first and the last time of events all of whose windows start and end between ``first`` and ``last``.
 
-    The end of a window, which it does not hold, may be one behind the last time.
+    The exclusive end of a window may be one behind the last time.
 
     Examples
     --------
@@ -130,10 +130,10 @@ def expressible(windowing: Windowing, first: int, last: int) -> tuple[int, int]:
 def count_in_panes(windowing: Windowing) -> Windowing:
     """Returns the windows with panes as the unit of time.
 
-    Of sliding windows they are numbered from the epoch. A pane lies between two neighbouring starts and ends of
-    windows. Where the slide divides the length there is one per slide, else two: up to the end of a window, and from
-    there on. Time buckets begin with a pane, as windows do. Without windows panes are the ranges that time is cut
-    into, and one window holds all of them.
+    A pane lies between two neighbouring borders (starts or ends) of sliding windows; panes are numbered from the epoch.
+    If the slide divides the length, there is one pane per slide, else two: one up to the end of a window, and one from
+    there on. Time buckets begin with a pane, as windows do. Without windows, panes are the ranges that time is cut
+    into, and one window has all of them.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def count_in_panes(windowing: Windowing) -> Windowing:
 
 
 def panes_apart(windowing: Windowing) -> Windowing:
-    """Returns the panes of a stream's windows, which their slide divides, as windows that a stream closes one by one.
+    """Returns the panes of a stream's windows, whose slide divides their length, as windows closed one by one.
 
     Examples
     --------

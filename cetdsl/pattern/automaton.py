@@ -16,14 +16,14 @@ import attrs
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
 
-#: More states than this would make every event cost more than a window of events is worth.
+#: The most states; with more, each event would cost too much.
 MAX_STATES = 4096
-#: So many transitions, and so many steps to find them, take one or two seconds each.
+#: The most transitions, which take one or two seconds; and so do the most steps to find them.
 MAX_TRANSITIONS = 100_000
 MAX_STEPS = 10_000_000
 #: The most occurrences of variables, repetitions counted, in a pattern and in its NOTs.
 MAX_POSITIONS = 4 * MAX_STATES
-#: A pair of positions takes time and memory like so many steps.
+#: The cost of a pair of positions, in time and memory, in steps.
 _STEPS_OF_PAIR = 10
 
 _Node = TypeVar("_Node")
@@ -52,7 +52,7 @@ class Automaton:
         States a trend may begin or end in, with the guards of the gap before or after it.
     transitions : tuple of Transition
     negations : tuple of Not
-        What the guard numbers stand for.
+        The NOTs, to which guards refer by their positions here.
     """
 
     variables: tuple[str, ...]
@@ -67,7 +67,7 @@ class Automaton:
         return not self.initial or not self.final
 
 
-#: The sets of guards under which something is reached: a trend needs one that lets it pass.
+#: Alternative sets of guards under which a position is reached: a trend passes if all guards of one set let it pass.
 _Ways = frozenset[Guards]
 _NEVER: _Ways = frozenset()
 _FREELY: _Ways = frozenset((_NO_GUARDS,))
@@ -110,7 +110,7 @@ class Work:
             )
 
     def both(self, first: _Ways, second: _Ways) -> _Ways:
-        """The ways that pass two places one after the other."""
+        """The alternatives for passing two places one after the other."""
         if first is _FREELY:
             return second
         if second is _FREELY:
@@ -121,10 +121,10 @@ class Work:
 
 
 def build_automaton(pattern: Pattern, work: Work | None = None) -> Automaton:
-    """The minimal unambiguous automaton of a pattern; ``work`` is what others of the same query have cost.
+    """Returns the minimal unambiguous automaton of a pattern; ``work`` counts the steps of all automata of a query.
 
-    AND may join single events only; a top-level AND of larger patterns is split before. UnsupportedQuery is raised if
-    a variable is reached in two ways that differ in their NOTs, or there are too many states.
+    AND may join single events only; callers split a top-level AND of larger patterns. UnsupportedQuery is raised if a
+    variable is reached in two ways that differ in their NOTs, or if there are too many states.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def build_automaton(pattern: Pattern, work: Work | None = None) -> Automaton:
 
 
 def _orders(parts: tuple[Pattern, ...]) -> Pattern:
-    """AND of single events as the alternatives of their orders, those that begin alike as one."""
+    """Returns an AND of single events as the OR of all their orders, with common beginnings factored out."""
     if not all(isinstance(part, Event) for part in parts):
         raise UnsupportedQuery(
             "AND of larger patterns can only stand at the top of a query",
@@ -195,7 +195,7 @@ class _Positions:
         if isinstance(node, Or):
             parts = [self._fragment(part) for part in node.parts]
             empty = _weakest(_NEVER.union(*(part.empty for part in parts)))
-            # No position is in two parts.
+            # The positions of different parts are disjoint.
             first = {position: ways for part in parts for position, ways in part.first.items()}
             return _Fragment(empty, first, {position: ways for part in parts for position, ways in part.last.items()})
         if isinstance(node, And):
@@ -206,8 +206,8 @@ class _Positions:
     def _repetition(self, node: Repeat) -> _Fragment:
         """Makes copies of the part, one after the other, of which only the last ones may be left out.
 
-        A trend that leaves a copy out and takes the next one is found without that, so each copy is entered from the
-        one before it alone. A part that may be empty may always be left out.
+        A trend that leaves out a copy and takes the next one is also found without this, so each copy is only entered
+        from the one before it. Any copy may be left out if the part itself may be empty.
         """
         copy = self._fragment(node.part)
         required = 0 if _NO_GUARDS in copy.empty else node.at_least
@@ -277,7 +277,7 @@ def _determinise(positions: _Positions) -> Automaton:
             groups.setdefault(positions.variables[position], []).append(position)
         result = []
         for variable, members in groups.items():
-            # Every member must be entered under the same guards, or the subset would forget them.
+            # All members must be entered under the same guards, as a subset has only one set of guards.
             guards = {_only_way(ways, variable) for ways in {reached[position] for position in members}}
             if len(guards) > 1:
                 raise _two_ways(variable)
@@ -327,8 +327,8 @@ def _check_transitions(transitions: Sequence[Transition]) -> None:
 def minimise(automaton: Automaton) -> Automaton:
     """Returns the automaton of the same language with the fewest states, without useless states.
 
-    Blocks of states are split until all states of one lead to the same blocks (Hopcroft 1971). Of a block that is split
-    after it has split others, only the smaller part can split more, so the time grows with n log n.
+    Blocks of states are split until all states of a block lead to the same blocks (Hopcroft 1971). If a block is split
+    that was used as a splitter before, only its smaller part needs to be used again, so the time grows with n log n.
     """
     automaton = trim(automaton)
     final = dict(automaton.final)
@@ -408,7 +408,7 @@ def trim(automaton: Automaton) -> Automaton:
 
 
 def reach(start: set[_Node], arrows: Iterable[tuple[_Node, _Node]]) -> set[_Node]:
-    """Returns what arrows lead to from some nodes, which are among it."""
+    """Returns the nodes that can be reached along arrows from some nodes, including these."""
     after: dict[_Node, list[_Node]] = {}
     for source, target in arrows:
         after.setdefault(source, []).append(target)
@@ -426,7 +426,7 @@ def restrict_count(automaton: Automaton, variable: str | None, limit: int, allow
 
     This is the product with a counter that stops at ``limit``; it turns ``COUNT(b) >= 3`` into states.
 
-    ``variable`` None counts every binding. Counts from ``limit`` on are all the same to ``allowed``.
+    If ``variable`` is None, every binding counts. ``allowed`` must be the same for all counts from ``limit`` on.
 
     Examples
     --------
@@ -475,7 +475,7 @@ def restrict_count(automaton: Automaton, variable: str | None, limit: int, allow
 
 
 def intersect(left: Automaton, right: Automaton) -> Automaton:
-    """Returns the automaton of the words of both (neither may have guards: they could not be distinguished)."""
+    """Returns the automaton of the words of both; neither may have guards, which could not be told apart."""
     if left.negations or right.negations:
         raise UnsupportedQuery(
             "AND of patterns that share a variable and hold a NOT", hint="give the two sides different variable names"

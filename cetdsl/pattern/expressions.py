@@ -25,7 +25,7 @@ ARITHMETIC = ("+", "-", "*", "/", "%")
 CONNECTIVES = ("and", "or")
 AGGREGATES = tuple(FUNCTIONS)
 
-#: What each comparison says of two values.
+#: The comparisons as functions of two values.
 HOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -40,18 +40,18 @@ MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 #: The comparison that holds exactly when the key does not (NULLs aside).
 NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
-#: How many levels of terms, or of patterns, may stand inside each other. Spark Connect reads about fifty, and Java's
-#: stack ends somewhat later.
+#: The most levels of nested terms, or of nested patterns. Spark Connect reads about fifty levels, and Java's stack
+#: allows somewhat more.
 DEEPEST = 40
-#: Operations whose long chains become trees that are no deeper than they have to be.
+#: Operations whose long chains become balanced trees.
 _BALANCED = ("and", "or", "+")
-#: The depth from which on they do; what is shorter is joined from the left, as it is written.
+#: The depth from which on chains are balanced; shorter ones are joined from the left, as they are written.
 _LONG = 16
 #: The first whole number that has no place in Spark's BIGINT, and the most digits of its DECIMAL.
 _BIGINT_END, _DECIMAL_DIGITS = 2**63, 38
-#: The longest constant length of time: to any time of the years 1 to 9999 Spark can add it.
+#: The longest constant length of time, which Spark can add to any time of the years 1 to 9999.
 LONGEST_INTERVAL = datetime.timedelta(days=10_000_000)
-#: The first position that no event of a trend has.
+#: The bound below which positions of events in a trend lie.
 _INDEX_END = 2**31
 
 
@@ -89,7 +89,7 @@ class Expr:
 
 
 def depth_over(children: Iterable[Any]) -> int:
-    """Returns the levels of a node over these; raises InvalidNode if Spark could not read as many."""
+    """Returns the number of levels of a node over these children; raises InvalidNode if Spark cannot read as many."""
     depth = 1 + max((child.depth for child in children), default=0)
     if depth > DEEPEST:
         raise InvalidNode(
@@ -99,12 +99,12 @@ def depth_over(children: Iterable[Any]) -> int:
     return depth
 
 
-#: The default of the field ``depth``: how many levels a node has, itself counted.
+#: The default of the field ``depth``: the number of levels of a node, itself included.
 DEPTH: Any = attrs.Factory(lambda self: depth_over(self.children), takes_self=True)
 
 
 def check_text(_: Any, __: Any, value: Any) -> None:
-    """Refuses text that is not Unicode, which neither Spark nor a file can hold."""
+    """Refuses text that is no valid Unicode, which neither Spark nor a file can store."""
     if isinstance(value, str):
         try:
             value.encode()
@@ -116,7 +116,7 @@ def check_text(_: Any, __: Any, value: Any) -> None:
 
 
 def check_name(_: Any, __: Any, value: Any) -> None:
-    """Refuses what names nothing."""
+    """Refuses a value that cannot be a name."""
     if value == "":
         raise InvalidNode("a name is empty", hint="name a column, or an event variable, by its letters")
     check_text(_, __, value)
@@ -129,7 +129,7 @@ def as_terms(terms: Iterable[Expr]) -> tuple[Expr, ...]:
 
 @attrs.frozen
 class Literal(Expr):
-    """A constant: None, bool, int, float, str, Decimal, date, datetime, timedelta; one that Spark has a type for."""
+    """A constant that Spark can represent: None, bool, int, float, str, Decimal, date, datetime or timedelta."""
 
     value: Any = attrs.field(validator=check_text)
 
@@ -319,10 +319,10 @@ class SparkColumn(Expr):
 
 @attrs.frozen
 class Guarded(Expr):
-    """A term for the events of which a condition holds, and NULL for all others.
+    """The value of a term for events for which a condition holds, and NULL for all others.
 
-    It stands in plans, never in a query: a term that is an error for some values, as by a division by zero, is not
-    evaluated for an event that its variable cannot be bound to.
+    It occurs in plans, never in a query. So a term that fails for some values, for example by a division by zero, is
+    not evaluated for an event that its variable cannot bind.
     """
 
     condition: Expr
@@ -386,9 +386,9 @@ def conjunction(parts: Sequence[Expr]) -> Expr:
 
 
 def joined(op: str, parts: Sequence[Expr]) -> Expr:
-    """The parts joined by an operation: from the left, but no deeper than needed where very many are joined.
+    """The parts joined by an operation: from the left, or as a balanced tree if they are very many.
 
-    Every tree of AND, OR and + that users build is made here, so that of some hundred parts Spark can read it.
+    Every tree of AND, OR and + that users build is made here, so that Spark can read one of some hundred parts.
 
     Examples
     --------
@@ -405,7 +405,7 @@ def joined(op: str, parts: Sequence[Expr]) -> Expr:
 
 
 def _joined(op: str, left: Expr, right: Expr) -> Expr:
-    """Joins two terms; behind a long chain, in time with the logarithm of its length."""
+    """Joins two terms; appending to a long chain takes time logarithmic in its length."""
     if op not in _BALANCED:
         return Binary(op, left, right)
     if _is_long(left, op):
@@ -421,7 +421,7 @@ def _is_long(expr: Expr, op: str) -> bool:
 
 
 def _with_last(op: str, tree: Expr, last: Expr) -> Expr:
-    """A tree with one more operand at its end, as far below as makes the tree no deeper."""
+    """Returns a balanced tree with one more operand at its end, placed such that the tree stays balanced."""
     if isinstance(tree, Binary) and tree.op == op:
         right = _with_last(op, tree.right, last)
         if right.depth < tree.depth:

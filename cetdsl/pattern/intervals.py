@@ -10,12 +10,12 @@ from cetdsl.errors import InvalidNode
 from cetdsl.pattern.spans import microseconds_of, months_of
 
 HINT = "write INTERVAL '90' MINUTE, INTERVAL 1 HOUR 30 MINUTES, or INTERVAL '0 01:30:00' DAY TO SECOND"
-#: The parts of a length such as ``1 02:03:04.5``, in order, with what stands before each.
+#: The parts of a length such as ``1 02:03:04.5``, in order, with the separator before each.
 _FIELDS = {"day": "", "hour": " ", "minute": ":", "second": ":"}
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _SIGNED_NUMBER = rf"\s*[+-]?\s*{_NUMBER}\s*"
 _PART = rf"([+-]?)\s*({_NUMBER})\s*([A-Za-z]+)"
-#: No length of time has so many digits.
+#: The most digits of a length of time.
 _LONGEST = 40
 
 
@@ -25,14 +25,14 @@ def read_interval(value: str, first: str | None = None, last: str | None = None)
     Parameters
     ----------
     value : str
-        A number if there is one unit alone; parts such as ``1 day 2 hours`` if there is none.
+        A number if only ``first`` is given; parts such as ``1 day 2 hours`` if no unit is given.
     first, last : str, optional
         Units of time, singular or plural.
 
     Raises
     ------
     InvalidNode
-        If it is no length, or not a whole number of microseconds, or has no fixed length, as a month.
+        If it is no length, or not a whole number of microseconds, or has no fixed length, such as a month.
 
     Examples
     --------
@@ -69,9 +69,9 @@ def interval_text(length: datetime.timedelta) -> str:
 
 
 def moved_by(length: datetime.timedelta) -> str | None:
-    """Returns what a length moves a time of a zone by: the "clock", or the "calendar"; None if both do.
+    """Returns whether adding a length to a time with a zone uses the "clock" or the "calendar"; None if it uses both.
 
-    Where clocks change, the time a day later may come before the one that is 23 hours and a half later.
+    When clocks are set forward, the time one calendar day later may come before the time 23.5 hours later.
 
     Examples
     --------

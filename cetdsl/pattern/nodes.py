@@ -45,7 +45,7 @@ class Event(Pattern):
     type : str or None
         The value of the type column that an event must have; None when only ``condition`` decides.
     condition : Expr or None
-        What must hold of the row besides its type.
+        The condition on the row, besides its type.
     """
 
     variable: str = attrs.field(validator=check_name)
@@ -161,8 +161,8 @@ class Not(Pattern):
 class Within(Pattern):
     """A part of a pattern whose first and last event lie at most a length of time apart.
 
-    A NOT at an end of the part looks no further from the opposite end than this length, either. If it was read from a
-    text, ``written`` is that text, and where the part stands in it.
+    The length also limits how far a NOT at one end of the part looks from the other end. If the part was read from a
+    text, ``written`` has that text and the part's place in it.
     """
 
     part: Pattern = attrs.field(converter=_pattern)
@@ -193,13 +193,13 @@ def transform(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern
     """The pattern rebuilt bottom-up, each node replaced by ``change(node)``."""
     children = pattern.children
     rebuilt = tuple(transform(child, change) for child in children)
-    # Equal parts may be written at other places.
+    # Compared by identity, as equal parts may stand at different places of the text.
     same = all(map(operator.is_, rebuilt, children))
     return change(pattern if same else pattern.with_children(rebuilt))
 
 
 def dissolved(node: Pattern, kind: type[Joined]) -> Pattern:
-    """A node of this kind with the parts of those of its parts that are of it too; any other node as it is."""
+    """Replaces those parts of a node that have the given kind, like the node itself, by their own parts."""
     if not isinstance(node, kind):
         return node
     return kind(tuple(inner for part in node.parts for inner in (part.parts if isinstance(part, kind) else (part,))))

@@ -24,11 +24,12 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.nodes import Event, Pattern, events
 from cetdsl.pattern.spans import Span
 
-#: Which events a trend may skip between two that it binds: any; those that could not have been bound; none.
+#: The matching policies: a trend may skip any events between two that it binds; only events that could not have been
+#: bound; or none.
 ANY, NEXT, STRICT = "any", "next", "strict"
 POLICIES = (ANY, NEXT, STRICT)
-#: Where the search for matches goes on after one: behind its last event, at the event behind its first one, or at the
-#: first or the last event that it binds to some variable.
+#: Where the search for matches continues after a match: behind its last event, at the event behind its first one, or at
+#: the first or the last event that it binds to some variable.
 PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST = AFTER_MATCH = ("past_last", "next_row", "to_first", "to_last")
 
 
@@ -73,7 +74,7 @@ class Returned:
 
 @attrs.frozen
 class Computed:
-    """A column that is computed of each event, for trends to be grouped by it: ``date(ts) AS day``.
+    """A column that is computed from each event, by which trends are grouped: ``date(ts) AS day``.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ class Computed:
 
 
 def computed_name(term: Expr) -> str | None:
-    """The name of a column computed by functions, made of theirs and of the columns' names; None without a function.
+    """The default name of a computed column, made of the names of its functions and columns; None without a function.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def _check_policy(_: Any, __: Any, policy: Any) -> None:
 
 @attrs.frozen
 class AfterMatch:
-    """Sets where the search goes on after a match; ``to_first`` and ``to_last`` name a ``variable``, others none."""
+    """Where the search continues after a match; ``to_first`` and ``to_last`` name a ``variable``, others none."""
 
     to: str = attrs.field(default=PAST_LAST, validator=attrs.validators.in_(AFTER_MATCH))
     variable: str = attrs.field(default="", validator=check_text)
@@ -150,16 +151,16 @@ AFTER_MATCH_HINT = "write 'past_last', 'next_row', 'to_first(B)' or 'to_last(B)'
 
 @attrs.frozen
 class Selection:
-    """Selects the matches to take where they are taken one at a time: see :meth:`PatternFrame.matches`.
+    """Which matches to take if they are taken one at a time: see :meth:`PatternFrame.matches`.
 
     Parameters
     ----------
     after : AfterMatch or None
-        Where the search goes on after a match; None is past its last event.
+        Where the search continues after a match; None: past its last event.
     first : bool
         Whether the first match of each partition and group is the only one.
     longest : bool
-        Whether the longest of the matches that begin at an event is taken, in place of the preferred one.
+        Whether to take the longest of the matches that begin at an event, instead of the preferred one.
     """
 
     after: AfterMatch | None = None
@@ -190,7 +191,7 @@ def _computed(items: Iterable[Computed]) -> tuple[Computed, ...]:
 
 
 def other_event(pattern: Pattern) -> Event | None:
-    """The first event of a pattern whose variable stands for another event before; None if there is none."""
+    """Returns the first event whose variable occurs earlier with another type or condition; None if there is none."""
     known: dict[str, Event] = {}
     return next((event for event in events(pattern) if known.setdefault(event.variable, event) != event), None)
 
@@ -209,13 +210,13 @@ class Query:
     window : Window or None
     returning : tuple of Returned
     policy : {"any", "next", "strict"} or None
-        The matching policy that is asked for, given as ``matching``; None is what :attr:`matching` says of it.
+        The requested matching policy, passed as ``matching``; if it is None, :attr:`matching` gives the default.
     max_gap : Span or None
         The longest time between two neighbours of a trend.
     selection : Selection
-        Which matches are taken where they are taken one at a time.
+        Which matches are taken if they are taken one at a time.
     computed : tuple of Computed
-        Those of the group columns, in their order, that are no columns of the DataFrame, but computed of them.
+        The group columns, in their order, that are computed from columns of the DataFrame.
     """
 
     pattern: Pattern

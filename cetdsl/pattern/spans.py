@@ -1,4 +1,4 @@
-"""Lengths of time: those of windows, of parts of a pattern, and between neighbours."""
+"""Lengths of time: of windows, of parts of a pattern, and between neighbours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ALIASES = {
     "w": "week",
     "wk": "week",
 }
-#: Months per unit of a length that is not the same each time.
+#: Months per unit of time without a fixed length.
 _CALENDAR = {"month": 1, "quarter": 3, "year": 12}
 #: The longest window by its unit; all times of events lie within 9999 years, or 2^63 ticks.
 _LONGEST = {"microsecond": 9_998 * 365 * 86_400_000_000, "tick": 2**61, "month": 9_998 * 12}
@@ -72,7 +72,7 @@ def check_unit(word: str) -> None:
 
 
 def no_fixed_length(what: str) -> WindowError:
-    """Returns the error of a length that is not the same each time.
+    """Returns the error for a length of time that is not fixed.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def no_fixed_length(what: str) -> WindowError:
 
 
 def is_finer(value: datetime.datetime | datetime.timedelta) -> bool:
-    """Whether a time or a length of pandas has parts of a microsecond; those of Python have none.
+    """Whether a time or a length of pandas has fractions of a microsecond; those of Python have none.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def _unit_named(word: str) -> str:
 
 
 def _amount(digits: str) -> int:
-    """The number that the digits write; one of thousands of digits, which Python does not read, is out of range."""
+    """Returns the number with these digits; one of so many digits that Python does not parse it is out of range."""
     significant = digits.lstrip("0")
     if len(significant) > 20:
         raise WindowError(f"a window length of {len(significant)} digits is out of range")

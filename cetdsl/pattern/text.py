@@ -40,7 +40,7 @@ from cetdsl.pattern.query import (
     Selection,
 )
 
-#: Words that name nothing unless they stand in backquotes.
+#: Words that are names only in backquotes.
 RESERVED = (
     *(
         "RETURN",
@@ -66,13 +66,13 @@ _OWN_FUNCTIONS = {*NEIGHBOURS, *(name.upper() for name in SPELLINGS)}
 
 #: A name as it may follow a dot, and a name as it may stand alone.
 ANY_NAME = r"[^\W\d]\w*"
-#: Words that begin a clause together, and name something by themselves.
+#: Pairs of words that together begin a clause, while each word alone may be a name.
 _OPENINGS = r"PARTITION\s+BY|AFTER\s+MATCH|FIRST\s+MATCH|LONGEST\s+MATCH"
 PLAIN_NAME = rf"(?!(?ai:{'|'.join(RESERVED)}|{_OPENINGS})\b){ANY_NAME}"
-#: How the clause AFTER MATCH SKIP says where to go on.
+#: The wording of the clause AFTER MATCH SKIP, by where the search continues.
 SKIPS = {PAST_LAST: "PAST LAST ROW", NEXT_ROW: "TO NEXT ROW", TO_FIRST: "TO FIRST", TO_LAST: "TO LAST"}
 
-# How strongly an operator binds; what binds less than its place asks for is put in parentheses.
+# The precedence of operators; a term whose precedence is lower than its place requires is put in parentheses.
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(1, 9)
 LEVELS = {
     "or": OR,
@@ -126,12 +126,12 @@ def unparse(query: Query, *, lenient: bool = False) -> str:
 
 
 def write_after_match(after: AfterMatch) -> str:
-    """Writes the clause for where the search goes on after a match."""
+    """Writes the clause that says where the search continues after a match."""
     return f"AFTER MATCH SKIP {SKIPS[after.to]}" + (f" {quote_name(after.variable)}" if after.variable else "")
 
 
 def selection_lines(selection: Selection) -> list[str]:
-    """The clauses that say which matches are taken one at a time."""
+    """The clauses that say which matches are taken if they are taken one at a time."""
     lines = ["LONGEST MATCH"] if selection.longest else []
     lines += ["FIRST MATCH"] if selection.first else []
     return lines + ([write_after_match(selection.after)] if selection.after is not None else [])
@@ -181,7 +181,7 @@ def quote(node: Expr | Pattern) -> str:
 
 
 def short_pattern(pattern: Pattern) -> str:
-    """The text of a pattern with nothing of its events but their variables.
+    """The text of a pattern that shows only the variables of its events.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def short_pattern(pattern: Pattern) -> str:
 
 
 def quote_name(name: str) -> str:
-    """A variable, type or column as it stands alone: in backquotes unless it is plain and not reserved.
+    """Writes the name of a variable, type or column: in backquotes unless it is plain and not reserved.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def quote_name(name: str) -> str:
 
 
 def in_backquotes(name: str) -> str:
-    """A name as SQL takes it whatever it is.
+    """Writes any name in backquotes, as SQL accepts it.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def _function_name(call: Call) -> str:
 
 
 class _Writer:
-    """Writes nodes; ``lenient`` decides what becomes of a Spark column."""
+    """Writes nodes; if ``lenient``, Spark columns are written as ``<...>``, and are no error."""
 
     def __init__(self, lenient: bool) -> None:
         self.lenient = lenient
@@ -288,7 +288,7 @@ class _Writer:
         return f"{self.term(item.term)} AS {quote_name(item.name)}"
 
     def pattern(self, node: Pattern, *, alone: bool = True) -> str:
-        """``alone``: nothing stands beside it that an infix operator could take as its operand."""
+        """Writes a pattern; ``alone`` if nothing beside it could be taken as an operand of its infix operator."""
         if isinstance(node, Event):
             return self.event(node)
         if isinstance(node, Seq):
@@ -327,7 +327,7 @@ class _Writer:
         return f"EVENT({name})" if node.type is None else name
 
     def term(self, node: Expr, floor: int = OR) -> str:
-        """The text of ``node`` where something that binds at least as strongly as ``floor`` is needed."""
+        """The text of ``node``, in parentheses if its precedence is lower than ``floor``."""
         text, level = self.leveled(node)
         return text if level >= floor else f"({text})"
 

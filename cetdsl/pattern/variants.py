@@ -1,4 +1,4 @@
-"""Variants of a query with one demand less, or with less of its pattern; they show which demand no trend meets."""
+"""Variants of a query without some of its demands, or with a part of its pattern; they show which demand fails."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from cetdsl.pattern.properties import positive_variables
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import quote, quote_name
 
-#: The kinds of demands, in the order in which they are told.
+#: The kinds of demands, in the order in which they are reported.
 KEY, PREDICATE, NOT, REPETITION = "key", "predicate", "NOT", "repetition"
 PART, GAP, WINDOW = "length of a part", "gap", "window"
 
 
 @attrs.frozen
 class Demand:
-    """A demand that a query makes on trends beside the order of their events, and that it can do without.
+    """A demand of a query on trends, besides the order of their events, that can be removed from the query.
 
-    ``kind`` and ``place``, a number among the demands of this kind, say which one it is; ``text`` is its text.
+    ``kind`` and ``place``, its number among the demands of this kind, identify it; ``text`` is its text.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class Part:
 def demands_of(query: Query) -> tuple[Demand, ...]:
     """The demands of a query: equal columns, predicates, NOT, repetitions, and the window.
 
-    A predicate on events under a NOT belongs to that NOT, as the query asks for more trends with it than without.
+    A predicate on events under a NOT belongs to that NOT, and is no demand itself: with it, the query has more trends.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def demands_of(query: Query) -> tuple[Demand, ...]:
 
 
 def without(query: Query, dropped: Collection[Demand]) -> Query:
-    """Returns the query without some of its demands; parts that had to occur several times have to occur once.
+    """Returns the query without some of its demands; without the demand of a repetition, the part occurs at least once.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def without(query: Query, dropped: Collection[Demand]) -> Query:
     gone = [predicates[place] for place in places.get(PREDICATE, ())]
     pattern = _without_parts(query.pattern, places)
     left = {node.variable for node in pattern.walk() if isinstance(node, Event)}
-    # What was said of a NOT goes with it.
+    # Predicates on a removed NOT are removed with it.
     where = [part for part in _conjuncts(query) if part not in gone and set(variables(part)) <= left]
     return attrs.evolve(
         query,
@@ -102,9 +102,9 @@ def without(query: Query, dropped: Collection[Demand]) -> Query:
 
 
 def steps_of(query: Query) -> tuple[Part, ...]:
-    """Returns the beginnings of a sequence, each with the conditions on its variables; else the sides, or the whole.
+    """Returns the prefixes of a sequence, each with the conditions on its variables; else the sides, or the whole.
 
-    The last beginning is the whole query. A NOT belongs to the step of the part behind it.
+    The last prefix is the whole query. A NOT belongs to the step of the part behind it.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def steps_of(query: Query) -> tuple[Part, ...]:
 
 
 def exchanged_orders(query: Query) -> Iterator[Part]:
-    """The query with two neighbouring parts of its sequence in the opposite order, for each two of them.
+    """Yields the query with two neighbouring parts of its sequence exchanged, for each two of them.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def exchanged_orders(query: Query) -> Iterator[Part]:
 
 
 def cumulated(query: Query, demands: Collection[Demand]) -> list[Query]:
-    """The query with the first of some demands alone, with the first two, and so on to all of them."""
+    """The query with only the first of some demands, then with the first two, and so on up to all of them."""
     kept = accumulate(demands, lambda before, demand: {*before, demand}, initial=set[Demand]())
     return [without(query, [demand for demand in demands if demand not in some]) for some in kept][1:]
 
@@ -155,7 +155,7 @@ def cumulated(query: Query, demands: Collection[Demand]) -> list[Query]:
 def _narrowed(query: Query, pattern: Pattern, finished: bool) -> Query:
     """Returns the query for a part of its pattern, with the conditions on that part's variables.
 
-    What is asked of no variable, but of the length, is asked of ``finished`` trends.
+    Predicates without variables, on the length of a trend, are kept only for ``finished`` trends.
     """
     names = {node.variable for node in pattern.walk() if isinstance(node, Event)}
     asked = [(part, set(variables(part))) for part in _conjuncts(query)]
@@ -204,9 +204,9 @@ def _limited_parts(pattern: Pattern) -> list[Within]:
 def _without_parts(pattern: Pattern, gone: Mapping[str, Collection[int]]) -> Pattern:
     """Returns the pattern without some NOTs and lengths of parts, and with some repetitions bound at least once.
 
-    They are given by their numbers, those of each kind of demand.
+    ``gone`` has their numbers, by kind of demand.
     """
-    # Numbers tell apart what is written twice, which may be one object.
+    # Numbers identify them, because parts that are written twice may be one object.
     numbers = {kind: count() for kind in (NOT, REPETITION, PART)}
 
     def is_gone(kind: str) -> bool:

@@ -34,8 +34,8 @@ class AccumulatorPlan:
     def answer(self, source: Source, number: str, partial: bool) -> Answer:
         """Describes the answer of a query over a source.
 
-        It is exact only if an output is made of whole numbers: to count trends exactly may take far longer than to find
-        extremes, or sums of doubles.
+        Trends are counted exactly only if an output shows whole numbers, because exact counts may take far longer than
+        extremes or sums of doubles.
         """
         exact = number in EXACT_NUMBERS and self._shows_whole_numbers()
         zeros = source.is_stream and source.emit == UPDATE and bool(self.compiled.negations)
@@ -50,7 +50,7 @@ class AccumulatorPlan:
 
     def _number(self, variable: str) -> int:
         number = self.compiled.number_of(variable)
-        # Variables that are never bound stay apart, so that the accumulators of both sides of an AND correspond.
+        # Variables that are never bound keep distinct numbers, so that the accumulators of both sides of an AND match.
         return number if number < MAX_VARIABLES else self.absent.setdefault(variable, MAX_VARIABLES + len(self.absent))
 
     def _of(self, update: Update, variable: str, column: int = -1) -> Accumulator:
@@ -66,5 +66,5 @@ class AccumulatorPlan:
             return self._of(update, variables(argument)[0], column)
         if not update.is_additive:
             return Accumulator(update)
-        # Of a trend, which has one length: how many there are is how many trends, their sum is how many events.
+        # The aggregate is about the lengths of trends: one per trend, and their sum is the number of bound events.
         return Accumulator(COUNT) if update.power else TRENDS

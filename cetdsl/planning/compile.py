@@ -35,7 +35,7 @@ _Adjacent = dict[tuple[str, str], list[Expr]]
 
 
 def compile_query(resolved: ResolvedQuery, automaton: Automaton | None = None) -> Compiled:
-    """Compiles a rewritten query whose pattern is not a top-level AND, perhaps by another automaton."""
+    """Compiles a rewritten query whose pattern is not a top-level AND; ``automaton`` replaces the pattern's own."""
     return _Compiler(resolved, automaton).compile()
 
 
@@ -116,7 +116,7 @@ class _Compiler:
     def _count(self, predicate: Expr) -> bool:
         """Compiles ``COUNT(b) >= 3`` and ``LENGTH < 5`` into the automaton's states."""
         found = count_predicate(predicate)
-        # Which event could have been bound next is said by the pattern alone, and not by what is counted.
+        # Under NEXT the pattern alone decides which event could have been bound next; counting states would change it.
         if found is None or self.matching == NEXT:
             return False
         bound = max(found.bound, -1)  # no count is negative
@@ -182,7 +182,8 @@ class _Compiler:
         for predicate in predicates:
             found = separate(predicate)
             if found is None:
-                # Lists are shared by queries that ask for the same ones, so few have a guard.
+                # Queries share equal list columns. A guard would make them differ, so only predicates that may fail
+                # get one.
                 guard = conjunction(before) if before and may_fail(predicate, self.resolved.schema) else None
                 column = ListColumn(unnamed(predicate), guard=guard)
                 listed.append(self.lists.setdefault(column, len(self.lists)))
@@ -210,7 +211,8 @@ class _Compiler:
         separable = [predicate for predicate in inner if separate(predicate) is not None]
         pairs = tuple(found for predicate in separable if (found := self._pair(predicate)) is not None)
         finished = [predicate for predicate in inner if predicate not in separable]
-        # What a kernel finds by looking at one event of a match and one of the trend at a time needs no whole match.
+        # The kernel judges predicates that compare one event of a match with one of the trend. All others wait for
+        # listed trends.
         if finished or (pairs and relating) or any(separate(predicate) is None for predicate in relating):
             self.deferred.append(Deferred(number, tuple(sorted(own)), (*relating, *finished)))
             relating = []
@@ -226,7 +228,7 @@ class _Compiler:
 
 
 def why_finished(compiled: Compiled) -> str | None:
-    """Returns which predicate no kernel evaluates on the way, and why; None if there is none."""
+    """Returns which predicate no kernel evaluates before a trend is finished, and why; None if there is none."""
     if not compiled.residual:
         return None
     predicate = compiled.residual[0]
@@ -240,21 +242,22 @@ def why_finished(compiled: Compiled) -> str | None:
 
 
 def joint_query(resolved: ResolvedQuery) -> ResolvedQuery:
-    """Makes an AND of single events a query whose trends are its sides' events, and whose predicates relate them."""
+    """Turns a query for a top-level AND into one for the OR of its sides, which keeps the predicates between them."""
     return resolved.with_query(pattern=Or(sides(resolved.query.pattern)))
 
 
 def queries_of_sides(resolved: ResolvedQuery) -> tuple[ResolvedQuery, ResolvedQuery, ResolvedQuery]:
-    """Makes queries of both sides of a top-level AND, and one of the trends that both of them match.
+    """Returns a query for each of the two sides of a top-level AND, and one for the trends that both sides match.
 
-    The last one's pattern only says what may be bound: its automaton is the intersection of the others'.
+    The pattern of the third only says which variables may be bound: the caller compiles it with the intersection of the
+    other two queries' automata.
     """
     left, right = sides(resolved.query.pattern)
     return side_query(resolved, left), side_query(resolved, right), side_query(resolved, Seq((left, right)))
 
 
 def side_query(resolved: ResolvedQuery, side: Pattern) -> ResolvedQuery:
-    """Makes one side of a top-level AND a query of its own, with the predicates whose variables it binds."""
+    """Returns the query for one side of a top-level AND, with those predicates all of whose variables it binds."""
     bound = {event.variable for event in events(side) if isinstance(event, Event)}
     where = tuple(p for p in resolved.query.where if bound.issuperset(variables(p)))
     return attrs.evolve(resolved, query=attrs.evolve(resolved.query, pattern=side, where=where))

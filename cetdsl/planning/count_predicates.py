@@ -1,4 +1,7 @@
-"""Recognizes predicates that only say how often a variable is bound, or how long a trend is: automata count along."""
+"""Recognizes predicates that only limit how often a variable is bound, or how long a trend is.
+
+The states of the automaton can count such bindings, so these predicates need no finished trend.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class CountPredicate:
     variable : str or None
         The variable whose bindings are counted; None: all bindings of a trend.
     bound : float or Decimal
-        The largest number that the count is compared with: all larger counts are alike.
+        The largest constant that the count is compared with: the predicate has one truth value for all larger counts.
     holds : callable
         Whether the predicate is true of a count.
     """
@@ -30,7 +33,7 @@ class CountPredicate:
 
 
 def count_predicate(predicate: Expr) -> CountPredicate | None:
-    """Returns what a predicate says of a count; None if it says anything else.
+    """Returns a predicate as one on a single count; None if it depends on anything else.
 
     Examples
     --------
@@ -58,7 +61,7 @@ def count_predicate(predicate: Expr) -> CountPredicate | None:
 
 
 def _comparison(op: str | None, value: Expr, constant: Expr) -> CountPredicate | None:
-    """Returns what a comparison with a constant says of a count."""
+    """Returns a comparison of a count with a constant; None for any other comparison."""
     if op not in MIRRORED or not isinstance(constant, Literal):
         return None
     number = constant.value
@@ -74,7 +77,7 @@ def _comparison(op: str | None, value: Expr, constant: Expr) -> CountPredicate |
 
 
 def _joined(parts: list[CountPredicate | None], join: Callable[[list[bool]], bool]) -> CountPredicate | None:
-    """Returns what several predicates say together of one count; None unless all of them are about it."""
+    """Joins several predicates on one count by ``all`` or ``any``; None unless all of them are on the same count."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or len({part.variable for part in known}) != 1:
         return None

@@ -24,9 +24,9 @@ from cetdsl.pattern.nodes import Pattern, events, positive_events
 
 #: What ``plan=`` may be, beside a list of variables, or of pairs of them.
 PLANS = ("auto", "pattern", "greedy", "dynamic", "tree")
-#: What ``algorithm=`` may be: who puts trends together, the kernel or Spark's joins; by default it is the kernel.
+#: What ``algorithm=`` may be: the kernel or Spark's joins put trends together; "auto" is the kernel.
 ALGORITHMS = ("auto", "kernel", "joins")
-#: An order is chosen by itself where it is expected to have so many times fewer partial matches than the pattern's.
+#: The planner prefers an order to that of the pattern if it expects so many times fewer partial matches.
 CLEARLY = 2.0
 _MICROSECONDS = 1e6
 _ORDERS = ("<", "<=", ">", ">=")
@@ -43,11 +43,12 @@ _ADAPTATION = ("method", "threshold", "distance", "most", "slice")
 
 @attrs.frozen
 class Detection:
-    """The user's request for how trends are put together, and known statistics of the events.
+    """The user's request for the plans that put trends together, and known statistics of the events.
 
     ``plan`` is one of :data:`PLANS`, or names all variables: in a row for an order, in nested pairs for a tree.
 
-    Plans change by ``adaptation``, after slices of so many events of a key. ``algorithm`` is one of :data:`ALGORITHMS`.
+    ``adaptation`` says when plans change; ``slice_events`` is the number of events of a key after which it is asked.
+    ``algorithm`` is one of :data:`ALGORITHMS`.
     """
 
     plan: str | tuple[Any, ...] = "auto"
@@ -80,8 +81,8 @@ def given_detection(
     Raises
     ------
     InvalidNode
-        There is no such plan or algorithm, or the plan leaves out, repeats or negates a variable; the statistics are
-        none; or the adaptation is none, or would change a plan that is given.
+        There is no such plan or algorithm; the plan leaves out, repeats or negates a variable; the statistics or the
+        adaptation are no such objects; or the adaptation would change a plan that is given.
     UnknownVariable
         The pattern has no such variable.
 
@@ -132,7 +133,7 @@ def check_algorithm(algorithm: object) -> str:
 
 
 def _given_adaptation(given: object) -> tuple[Adaptation, int | None]:
-    """Returns when to plan anew, and how many events a slice has."""
+    """Returns the rule for when to plan anew, and how many events of a key a slice has."""
     if given is None:
         return STATIC, None
     if not isinstance(given, Mapping):
@@ -172,7 +173,7 @@ def branches_to_order(compiled: Compiled) -> tuple[Branch, ...] | str:
 
 
 def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
-    """Returns the problem of a branch.
+    """Returns the planning problem of a branch.
 
     Rates are per second, or per tick where the time is a whole number; without windows they are numbers of events.
     """
@@ -203,16 +204,17 @@ def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
 
 
 def monotone(slot: Slot) -> int:
-    """Returns of how many attributes predicates say that they rise, or fall, from each event of a set to the next."""
+    """Returns how many attributes must rise, or must fall, from each event of a Kleene slot's set to the next."""
     if slot.inner is None or not slot.kleene:
         return 0
     return len({one.later for one in slot.inner.comparisons if one.op in _ORDERS and one.earlier == one.later})
 
 
 def _rising(branch: Branch, pairs: Sequence[Pair], place: Mapping[int, int]) -> tuple[tuple[int, ...], ...]:
-    """Returns the chains of variables along which predicates say that an attribute rises.
+    """Returns the chains of variables along which the predicates make an attribute rise.
 
-    A variable with several events, or one that is compared with more than one other to the same side, is in no chain.
+    A chain has at least three variables, each of which binds one event. It ends at a variable that predicates place
+    directly below several others, and begins at one that they place directly above several.
     """
     below: set[tuple[tuple[int, int], tuple[int, int]]] = set()  # (variable, column), (variable, column)
     for slot, between in enumerate(branch.between):
@@ -237,7 +239,7 @@ def _rising(branch: Branch, pairs: Sequence[Pair], place: Mapping[int, int]) -> 
 
 
 def why_no_plan(asked: Detection) -> str | None:
-    """Returns why the order of the pattern is taken, whatever the query; None where it may be another."""
+    """Returns why the request leaves the order of the pattern in place for any query; None if plans may change it."""
     if asked.plan == "pattern":
         return "the order of the pattern is asked for"
     if asked.plan == "auto" and asked.statistics is None and not asked.adapts:
@@ -246,7 +248,7 @@ def why_no_plan(asked: Detection) -> str | None:
 
 
 def unit_of_rates(source: Source) -> float:
-    """Returns how long a unit of time of rates is, in the unit of the time column."""
+    """Returns the length of the unit of time in which rates are given, in the unit of the time column."""
     return _MICROSECONDS if source.time_type.startswith("timestamp") else 1.0
 
 

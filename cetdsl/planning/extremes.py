@@ -1,8 +1,9 @@
-"""Makes one event of a Kleene variable the pivot of comparisons between all events of two variables.
+"""Makes one *extreme* event of a Kleene variable the pivot (:mod:`cetdsl.planning.pivots`) of pairwise comparisons.
 
-``A.x < B.x`` holds of all events of both variables where it holds of the A with the largest ``x`` and of all B. Of
-several such A let it be the last: then the A before it have no larger ``x``, and those after it a smaller one, so that
-each trend has one such A, and all comparisons are about it. ``A.x = B.x`` says that all A have the ``x`` of the first.
+``A.x < B.x`` holds for all events of both variables if and only if it holds for the A with the largest ``x`` and all B.
+If several A have the largest ``x``, the last of them is the extreme event. The A before it have no larger ``x``, and
+the A after it have a smaller one. So each trend has exactly one extreme A, and comparing that one with each B is
+enough. For ``A.x = B.x`` the extreme event is the first A, and all other A must have its ``x``.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from cetdsl.planning.pivots import MOST_PIVOTS, binds_exactly_one, pivots_of
 
 
 class _Extreme(NamedTuple):
-    """An event of a variable that all comparisons can be about.
+    """A choice of the extreme event among the events of a variable.
 
-    ``before`` and ``after`` are what the values of the events before it and after it must be, compared with its own;
-    "": there are none before it.
+    ``before`` and ``after`` are the operators by which the values of the variable's events before it and after it
+    compare with its own value; ``before`` is "" if no such event precedes it.
     """
 
     name: str
@@ -35,32 +36,33 @@ class _Extreme(NamedTuple):
     words: str
 
 
-#: By the first sign of comparisons that have all other events on the left.
+#: The extreme event by the first character of the comparisons, where the variable stands on the right.
 _EXTREMES = {
     ">": _Extreme("largest", "<=", "<", "last {} of a trend that has its largest {}"),
     "<": _Extreme("smallest", ">=", ">", "last {} of a trend that has its smallest {}"),
     "=": _Extreme("first", "", "=", "first {} of a trend, all of which have one {}"),
 }
 
-#: A state of the base machine, in a copy of it: before the pivot, at it, or after it.
+#: A copy of the base machine (for the bindings before the pivot, the pivot, or those after it) and a state of it.
 _State = tuple[int, int]
 _BEFORE, _PIVOT, _AFTER = range(3)
-#: Which copies an edge leads between.
+#: The pairs of copies between which edges lead.
 _WAYS = ((_BEFORE, _BEFORE), (_BEFORE, _PIVOT), (_PIVOT, _AFTER), (_AFTER, _AFTER))
 
 
 def with_extreme(compiled: Compiled) -> Compiled:
     """Returns the query with an extreme event as its pivot, if it has no pivot and some variable has such an event.
 
-    This variable is then in three parts: the events before the extreme one, the extreme one, and those after it.
+    Three variables, its *parts*, then replace this variable: one binds the events before the extreme one, one the
+    extreme one, and one the events after it.
     """
     return _first_about(chain((compiled,), _about_extremes(compiled)), 1) or compiled
 
 
 def with_extremes(compiled: Compiled) -> Compiled:
-    """Returns the query with one pivot, as by :func:`with_extreme`, or else with two, either of which may be extreme.
+    """Returns the query with one pivot, as :func:`with_extreme` does, or else with two; either may be an extreme event.
 
-    So ``A.x < B.x AND B.x < C.x`` is about the largest ``A`` and the largest ``B``.
+    The pivots of ``A.x < B.x AND B.x < C.x`` are the largest ``A`` and the largest ``B``.
     """
     once = [compiled, *_about_extremes(compiled)]
     twice = (two for one in once[1:] for two in _about_extremes(one))
@@ -68,15 +70,15 @@ def with_extremes(compiled: Compiled) -> Compiled:
 
 
 def _first_about(found: Iterable[Compiled], most: int) -> Compiled | None:
-    """Returns the first query whose pairwise predicates are all about at most so many pivots; None: there is none."""
+    """Returns the first query where at most ``most`` pivots occur in all pairwise predicates; None: there is none."""
     return next((one for one in found if 0 < len(pivots_of(one.machine, one.pairs)) <= most), None)
 
 
 class EndsDecided(NamedTuple):
-    """A query about pivots that decide what a longer trend may bind before and behind each of its trends.
+    """A query whose pivots decide what a longer trend may bind before and behind each of its trends.
 
-    ``states`` are the states that those of its machine were before variables came in parts. ``wholes`` are each pivot
-    that is a part, and the whole variable, which no state reads.
+    ``states`` has, for each state of its machine, the state that it was before parts replaced variables. ``wholes``
+    pairs each pivot that is a part with the number of its whole variable, which no state reads.
     """
 
     compiled: Compiled
@@ -85,12 +87,12 @@ class EndsDecided(NamedTuple):
 
 
 def with_ends_decided(compiled: Compiled, machine: Machine) -> EndsDecided | None:
-    """Returns the query about pivots that decide its pairs and what may be put before and behind a trend.
+    """Returns the query with pivots that decide its pairs, and which events a longer trend may add at the ends.
 
-    An A may stand before a trend of ``SEQ(A+, B+) WHERE A.x < B.x`` if its ``x`` is smaller than that of each B, of
-    which the smallest decides, and a B behind it if its ``x`` is larger than that of the largest A. So these two are
-    the pivots. What is put before a trend, or behind it, must not be compared with itself. None if no such pivots are
-    found. The ``machine`` has the words of the query's own.
+    A longer trend may add an A before a trend of ``SEQ(A+, B+) WHERE A.x < B.x`` if this A has a smaller ``x`` than the
+    smallest B, and a B behind it if this B has a larger ``x`` than the largest A. So the smallest B and the largest A
+    are the pivots. No predicate may compare two variables that are both added at the same end. The result is None if
+    there are no such pivots. ``machine`` accepts the same words as the query's own machine.
     """
     own = compiled.machine
     if not _may_have_parts(compiled) or len(set(own.variables)) < len(own.variables):
@@ -117,7 +119,7 @@ def with_ends_decided(compiled: Compiled, machine: Machine) -> EndsDecided | Non
 
 
 def _deciding(compiled: Compiled) -> tuple[int, ...] | None:
-    """Returns variables whose pivots decide all pairs, and those with what is put before and behind trends."""
+    """Returns variables whose pivots decide all pairs, also those of events that are added at the ends of a trend."""
     machine, codes, pairs = compiled.machine, compiled.codes, compiled.pairs
     beside = _put_beside(machine)
     sides = [(pair.left_variable, pair.right_variable) for pair in pairs]
@@ -138,7 +140,7 @@ def _deciding(compiled: Compiled) -> tuple[int, ...] | None:
 
 
 def _put_beside(machine: Machine) -> tuple[set[int], set[int]]:
-    """Returns the variables of what longer trends bind before the first event of a trend, and behind the last one."""
+    """Returns the variables that longer trends may bind before the first event of a trend, and behind the last one."""
     initial, final = ({state for state, _ in ends} for ends in (machine.initial, machine.final))
     arrows = [(edge.source, edge.target) for edge in machine.edges]
     before = reach({s for s, t in arrows if t in initial}, [(t, s) for s, t in arrows])
@@ -157,15 +159,15 @@ def _about(pairs: Iterable[Pair], variable: int) -> list[Pair]:
 
 
 def _may_have_parts(compiled: Compiled) -> bool:
-    """Whether variables of the query may be in parts."""
+    """Whether variables of the query may be replaced by parts."""
     correlated = any(negation.correlated for negation in compiled.negations)
-    # Where no trend is left, there is no variable to have an extreme event; and which event a trend may go on with is
-    # not said by what is asked of such an event.
+    # A machine without variables has no trend, and so no extreme event. Under another policy than ANY the pattern
+    # decides which event a trend may go on with, and parts would change the pattern.
     return bool(compiled.machine.variables) and not correlated and compiled.machine.matching == ANY
 
 
 def _about_extremes(compiled: Compiled) -> Iterator[Compiled]:
-    """Yields the query with an extreme event of each variable for the pairs that no pivot is in yet."""
+    """Yields, for each variable of the pairs without an extreme event so far, the query with one of this variable."""
     if not _may_have_parts(compiled) or len(compiled.variables) + 2 > MAX_VARIABLES:
         return
     known = {one.numbers[1] for one in compiled.parts}
@@ -178,26 +180,26 @@ def _about_extremes(compiled: Compiled) -> Iterator[Compiled]:
 
 
 def _has_extreme(machine: Machine, codes: tuple[CodeColumn, ...], pairs: list[Pair]) -> bool:
-    """Whether an extreme event of the variable on the right stands for all of them: all or none must satisfy."""
+    """Whether the pairs hold for all events of the variable on the right if they hold for one extreme event."""
     signs = {pair.op[0] for pair in pairs}
     if not signs <= set(_EXTREMES):
-        return False  # pairs that are listed compare no columns
-    # A variable that a trend does not bind satisfies everything, also together with an event without a value.
+        return False  # pairs by lists compare no columns
+    # If a trend does not bind one of the variables, the pairs hold, even for events whose value is NULL.
     if not all(always_binds(machine, v) for v in {v for one in pairs for v in (one.left_variable, one.right_variable)}):
         return False
     columns = {codes[pair.right] for pair in pairs}
     if len({column.expr for column in columns}) > 1:
         return False
-    # Events that are equal in one type may differ in another one.
+    # Values that are equal in one type may differ in another one.
     alike = len(columns) == 1 or signs == {"="} or all(column.in_order for column in columns)
     return alike and (len(signs) == 1 or ("=" in signs and len(columns) == 1))
 
 
 def _parted(compiled: Compiled, variable: int, pairs: list[Pair], others: list[Pair]) -> Compiled:
-    """Returns the query with a variable in three parts.
+    """Returns the query with three parts in place of a variable.
 
-    The ``pairs`` have it on the right, and are then about the second part. The ``others`` hold of all three, if they
-    relate the variable.
+    The ``pairs`` have the variable on the right; afterwards they compare with the second part, the extreme event. Those
+    of the ``others`` that relate the variable are repeated for each part.
     """
     parted, _ = _in_parts(attrs.evolve(compiled, pairs=()), variable, pairs, kept=False)
     parts = parted.parts[-1]
@@ -207,12 +209,12 @@ def _parted(compiled: Compiled, variable: int, pairs: list[Pair], others: list[P
 
 
 def _in_parts(compiled: Compiled, variable: int, pairs: list[Pair], *, kept: bool) -> tuple[Compiled, tuple[int, ...]]:
-    """Returns the query with a variable in three parts, and the state that each of its machine's was before.
+    """Returns the query with three parts in place of a variable, and the state that each of its machine's states was.
 
-    The ``pairs`` have the variable on the right. What the parts are to each other becomes a pair. If the variable is
-    ``kept``, its number is that of none of its parts.
+    The ``pairs`` have the variable on the right. New pairs compare the other parts with the extreme event. If the
+    variable is ``kept``, no part takes over its number.
     """
-    # Where all events are equal, any of them is the largest and the smallest.
+    # With an equality all events have one value, so that the first of them is the largest and the smallest, too.
     extreme = _EXTREMES[min((pair.op[0] for pair in pairs), key="=<>".index)]
     name, condition = compiled.variables[variable]
     named, taken = list(compiled.variables), {known for known, _ in compiled.variables}
@@ -223,14 +225,14 @@ def _in_parts(compiled: Compiled, variable: int, pairs: list[Pair], *, kept: boo
     named += [(it, condition), (after_it, condition)]
     codes, columns = compiled.codes, list(dict.fromkeys(pair.right for pair in pairs))
     if extreme.before and len(columns) > 1:
-        # The term's own type tells more values apart than those that it is compared in.
+        # The term's own type distinguishes more values than the types in which it is compared.
         whole = CodeColumn(codes[columns[0]].expr)
         codes = codes if whole in codes else (*codes, whole)
         columns = list(dict.fromkeys((codes.index(whole), *columns)))
     column = columns[0]
     signs = {after: extreme.after} | ({before: extreme.before} if extreme.before else {})
     own = [Pair(sign, part, column, pivot, column) for part, sign in signs.items()]
-    # What is NULL in another type compares with nothing there, and equal values of one type may differ in another.
+    # A value may become NULL in another type, which no comparison accepts, and equal values may differ in another type.
     own += [Pair(extreme.before or "=", part, other, pivot, other) for other in columns[1:] for part in signs]
     words = f"{it} is the {extreme.words.format(name, quote(codes[column].expr))}, "
     words += f"{after_it} are those after it" + f" and {before_it} those before it" * bool(extreme.before)
@@ -273,10 +275,10 @@ def _named(machine: Machine, names: list[str], negations: tuple[Not, ...]) -> Au
 
 
 def _around(machine: Machine, variable: int, parts: tuple[int, int, int]) -> tuple[Machine, tuple[int, ...]]:
-    """Returns the machine of the same words with one event of a variable, the pivot, read as another variable.
+    """Returns the machine that reads one event of a variable, the pivot, as another variable, and its states' origins.
 
-    The ``parts`` are the variables that read the events before the pivot (-1: there are none), the pivot, and the
-    events after it. Beside the machine stand the states of the one before that its states are copies of.
+    The ``parts`` are the variables that read the variable's events before the pivot (-1: there are none), the pivot,
+    and those after it. The origin of a state is the state of the given machine that it is a copy of.
     """
 
     def read(state: _State) -> int:

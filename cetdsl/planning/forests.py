@@ -1,4 +1,7 @@
-"""Chooses predicates equivalent to all that relate the events of an AND: a forest, or one for each pair."""
+"""Chooses predicates that are equivalent to all those between the events of an AND.
+
+The chosen predicates form a forest over the variables or, if a span bounds all events together, a clique.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ _Link = tuple[int, int]
 
 
 def forest_of(compiled: Compiled) -> tuple[Pair, ...] | str:
-    """Returns predicates that relate the variables without a circle and hold where all do; or why there are none.
+    """Returns equivalent predicates whose graph over the variables has no cycle; or why there are none.
 
-    Two variables are related by any number of equalities and one other comparison. Equalities may be chosen anew among
-    terms that are all equal: of ``a.x = b.x``, ``b.x = c.x`` and ``a.x = c.x`` each two say the third.
+    An edge of this graph may stand for any number of equalities and one other comparison. Among terms that are all
+    equal, other equalities may be chosen: of ``a.x = b.x``, ``b.x = c.x`` and ``a.x = c.x`` each two imply the third.
     """
     pairs = tuple(dict.fromkeys(map(_turned, compiled.pairs)))
     forest = _Forest()
@@ -31,7 +34,7 @@ def forest_of(compiled: Compiled) -> tuple[Pair, ...] | str:
         if not forest.joins(link):
             return _circle(compiled, link)
         forest.pairs.append(pair)
-    # Terms of two variables leave no choice of what to compare, so they come first.
+    # Two equal terms leave no choice of what to compare, so small groups come first.
     for terms in sorted(_equal_terms(pairs), key=len):
         if not forest.equates(terms):
             return _circle(compiled, _link_of(terms[0], terms[-1]))
@@ -39,11 +42,11 @@ def forest_of(compiled: Compiled) -> tuple[Pair, ...] | str:
 
 
 def clique_of(compiled: Compiled) -> tuple[Pair, ...] | str:
-    """Returns predicates that relate each variable to each other one and hold where all do; or why there are none.
+    """Returns equivalent predicates between each two variables; or why there are none.
 
-    Once the event of any one variable is given, which events the others may bind must depend on it alone. That holds
-    for two variables, for any number of variables that must all be equal in the same terms, and for variables that no
-    predicate relates.
+    Once the event of any one variable is given, this event alone must decide which events the others may bind. That is
+    so for two variables, for any number of variables that must all be equal in the same terms, and for variables that
+    no predicate relates.
     """
     pairs = tuple(dict.fromkeys(map(_turned, compiled.pairs)))
     variables = set(compiled.machine.variables)
@@ -64,13 +67,13 @@ def clique_of(compiled: Compiled) -> tuple[Pair, ...] | str:
 
 
 class _Classes:
-    """Things, and which of them are the same or connected."""
+    """Disjoint sets of things that are connected (union-find)."""
 
     def __init__(self) -> None:
         self._above: dict[Hashable, Hashable] = {}
 
     def of(self, thing: Hashable) -> Hashable:
-        """Returns what stands for all that is connected with a thing."""
+        """Returns the representative of all things that are connected with this one."""
         while thing in self._above:
             thing = self._above[thing]
         return thing
@@ -92,16 +95,16 @@ class _Forest:
         self._linked = _Classes()
 
     def joins(self, link: _Link) -> bool:
-        """Adds a link, unless this closes a circle; returns whether it was added."""
+        """Adds a link, unless this closes a cycle; returns whether it was added."""
         added = self._linked.join(*link)
         if added:
             self.links.add(link)
         return added
 
     def equates(self, terms: list[_Term]) -> bool:
-        """Adds equalities that make some terms equal; returns whether this is possible without a circle."""
+        """Adds equalities that make some terms equal; returns whether this is possible without a cycle."""
         equal = _Classes()
-        # New links are made only between what is not equal by way of those that there are.
+        # Pairs of variables that are linked already come first, so that new links are made only where needed.
         for one, other in sorted(combinations(terms, 2), key=lambda two: _link_of(*two) not in self.links):
             link = _link_of(one, other)
             if link[0] == link[1] or equal.of(one) == equal.of(other):
@@ -113,7 +116,7 @@ class _Forest:
 
 
 def _turned(pair: Pair) -> Pair:
-    """Writes a predicate with its variables in rising order."""
+    """Returns the predicate with the smaller variable on the left."""
     if pair.left_variable < pair.right_variable:
         return pair
     return pair.turned

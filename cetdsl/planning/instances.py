@@ -1,8 +1,9 @@
-"""Turns an aggregation plan and the demands of each query into the vertices that a kernel joins.
+"""Turns a multi-pattern plan and the demands of each query into the vertices that a kernel joins.
 
-Only the plan's arrows are taken from it: which vertex is made of which, and which slots hold the same event. What a
-sub-pattern demands is what all alternatives below it demand, so that each match of a query holds an instance of every
-vertex above it, whatever plan it is.
+A *vertex* is a sub-pattern or an alternative of a query, a *slot* of it holds one event, and its *demands* are the
+conditions on these events (:mod:`cetdsl.ir.slots`). The plan only contributes its edges: which vertex is built from
+which, and which of their slots hold the same event. A sub-pattern demands what all alternatives below it demand in
+common. So each match of a query contains an instance of every vertex above it, whatever the plan is.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.planning.slots import Alternative
 from cetdsl.sharing.aggregation.plan import Edge, PlanData
 
-#: For each slot of a vertex the slot of another one that holds the same event.
+#: For each slot of a vertex, the slot of another vertex that holds the same event.
 _Slots = tuple[int, ...]
 
 
 @attrs.frozen
 class Wanted:
-    """A query of a pass: its number, its alternatives, and length and slide of its windows if they slide."""
+    """A query of a pass: its number, its alternatives, and the length and slide of its windows if they slide."""
 
     number: int
     alternatives: tuple[Alternative, ...]
@@ -35,9 +36,9 @@ class _Node:
     """A sub-pattern of the plan, or an alternative of a query."""
 
     name: str
-    #: The alternatives below it, each with the slots that its own slots are there.
+    #: The alternatives below it, each with the alternative's slots that hold the events of this node's slots.
     below: list[tuple[_Node, _Slots]] = attrs.field(factory=list)
-    #: The nodes that are made of it, by what they are called here, with their slots.
+    #: The nodes that are built from it, by their ``id()``, each with its slots that hold this node's events.
     children: dict[int, tuple[_Node, _Slots]] = attrs.field(factory=dict)
     parents: list[tuple[_Node, _Slots]] = attrs.field(factory=list)
     alternative: Alternative | None = None
@@ -46,7 +47,7 @@ class _Node:
 
 
 def join_vertices(plan: PlanData | None, wanted: Mapping[str, Wanted]) -> tuple[JoinedVertex, ...]:
-    """Returns the vertices of some queries, parents before children; without a plan every query is by itself."""
+    """Returns the vertices of some queries, parents before children; without a plan, queries share no vertex."""
     leaves = {
         name: [_Node(name, alternative=one, query=query.number, window=query.window) for one in query.alternatives]
         for name, query in wanted.items()
@@ -67,7 +68,7 @@ def _vertex(node: _Node, numbers: Mapping[int, int]) -> JoinedVertex:
 
 
 def _sub_patterns(plan: PlanData, leaves: Mapping[str, Sequence[_Node]]) -> list[_Node]:
-    """The sub-patterns of a plan that two nodes or more are made of, with links to these, parents first."""
+    """Returns the sub-patterns from which at least two nodes are built, linked to these nodes, parents first."""
     nodes: dict[int, _Node] = {}
     kept = []
     vertices = {vertex.number: vertex for vertex in plan.vertices}
@@ -99,7 +100,7 @@ def _sub_patterns(plan: PlanData, leaves: Mapping[str, Sequence[_Node]]) -> list
 
 
 def _through(node: _Node, slots: _Slots) -> Iterable[tuple[_Node, _Slots]]:
-    """Returns the node itself, or its child if it is for one node alone and so not kept."""
+    """Returns the node itself if it is kept because several nodes are built from it, and else its child."""
     if len(node.children) > 1:
         return ((node, slots),)
     return ((child, tuple(below[slot] for slot in slots)) for child, below in node.children.values())
@@ -108,7 +109,7 @@ def _through(node: _Node, slots: _Slots) -> Iterable[tuple[_Node, _Slots]]:
 def _of_query(
     variables: Sequence[frozenset[str]], slots: _Slots, alternatives: Sequence[_Node]
 ) -> Iterable[tuple[_Node, _Slots]]:
-    """The alternatives of a query that have all slots of a parent; ``slots`` are those of the query in the plan."""
+    """Yields the alternatives of a query that have all slots of a parent; ``slots`` are the query's in the plan."""
     for node in alternatives:
         assert node.alternative is not None
         own = node.alternative.names
@@ -118,7 +119,7 @@ def _of_query(
 
 
 def _common(below: Sequence[tuple[Demands, _Slots]]) -> Demands:
-    """Returns the demands that several vertices have in common on the slots that stand for each other."""
+    """Returns the demands that several vertices have in common on the slots that correspond to each other."""
     slots = below[0][1]
     moved = [_moved(demands, its) for demands, its in below]
     fits = (_either([one.slots[number] for one in moved]) for number in range(len(slots)))
@@ -134,7 +135,7 @@ def _common(below: Sequence[tuple[Demands, _Slots]]) -> Demands:
 
 
 def _moved(demands: Demands, slots: _Slots) -> Demands:
-    """Returns the conditions on some slots alone, in the numbers of another vertex."""
+    """Returns the demands that concern only ``slots``, renumbered by their positions in ``slots``."""
     number = {slot: place for place, slot in enumerate(slots)}
     pairs = ((number[a], number[b]) for a, b in demands.apart if a in number and b in number)
     return Demands(

@@ -1,7 +1,8 @@
 """Decides how the events of a stream are kept until they are answered.
 
-By window, Spark's own operators keep an event as often as there are windows that need it, with any state store. Kept
-once, events stay as bytes, many in one, which takes arbitrary stateful processing and a state store that can do it.
+If they are kept by window, Spark's own operators store an event once for each window that needs it, in any state store.
+If they are kept once, a stateful operator of ours stores them as bytes, many events in one value. That requires Spark's
+arbitrary stateful processing and a state store that supports it.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from cetdsl.ir.keeping import EVENTS, KEPT_WHOLE, WINDOWS, AskedState, Keeping
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import overlaps
 
-#: Into how many time buckets the trends of a span are put by their first events, where each event is kept once, and
-#: where it is kept for each bucket that needs it. A trend waits up to a bucket longer than it may last.
+#: The number of time buckets per span, if each event is kept once, and if it is kept for each bucket that needs it. A
+#: bucket has the trends that begin in it, and an answer waits up to one bucket longer than the span.
 _PARTS_ONCE, _PARTS_BY_WINDOW = 4, 2
 
 
 def parts_of_spans(emit: str, asked: AskedState, *, looked_at: bool) -> int:
     """Returns into how many time buckets a stream's spans are cut, each of which is answered by itself.
 
-    What is given before it is final waits for no bucket. Events that any query may go on with are kept for whole spans,
-    which those of other queries may divide. Of events that Spark has to look at, it would test the pairs of each bucket
-    anew.
+    There is one bucket per span if answers are given before they are final, as these wait for no bucket; if events are
+    kept whole for queries that come and go, whose spans may differ; and if Spark itself has to look at the events, as
+    it would test the pairs of events anew for each bucket.
     """
     if emit != FINAL or asked.whole or looked_at:
         return 1
@@ -50,7 +51,7 @@ def keeping_of(source: Source, compiled: Compiled) -> Keeping:
 
 
 def _why_looked_at(source: Source, compiled: Compiled) -> str | None:
-    """Returns why Spark has to look at events in state; None if it can keep them as bytes."""
+    """Returns why Spark has to read the columns of events that it keeps; None if it can keep them as bytes."""
     if source.emit != FINAL:
         return "Spark's own operators give answers before they are final"
     if compiled.lists:

@@ -1,8 +1,9 @@
-"""Chooses the pairwise predicates that Spark tests pair by pair, before trends are looked for.
+"""Chooses the pairwise predicates that Spark tests pair by pair, before a kernel looks for trends.
 
-``b.rate / a.rate > 2`` does not split into a side for each event, so no kernel evaluates it. Spark tests it for the
-events that ``a`` and ``b`` may bind, and each event gets the list of the earlier ones with which it satisfies it. With
-these a kernel evaluates it as any other pairwise predicate. Without, it could only be tested of finished trends.
+``b.rate / a.rate > 2`` does not split into a side for each event, so no kernel can evaluate it. Spark tests it for the
+pairs of events that ``a`` and ``b`` may bind, and each event gets the list of those earlier events with which it
+satisfies the predicate. With these lists a kernel evaluates it like any other pairwise predicate. Without them, only
+finished trends could be tested.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from cetdsl.planning.pivots import binds_exactly_one, joint_pivot
 
 
 def with_listed_pairs(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
-    """Returns the query with lists in place of pairwise predicates, if then all predicates have a pivot in common.
+    """Returns the query with lists in place of pairwise predicates, if all predicates then have a pivot in common.
 
-    Otherwise trends are listed and tested in any case. If trends have at most two events, that costs no more than
-    making the lists, so none are made.
+    Otherwise the query stays as it is, and finished trends are tested. So it does if trends have at most two events:
+    testing these costs no more than making the lists.
     """
     if 0 < longest_trend(compiled.machine) <= 2 or not _may_be_listed(resolved):
         return compiled
@@ -31,7 +32,7 @@ def with_listed_pairs(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
         return compiled
     lists, pairs = list(compiled.lists), list(compiled.pairs)
     for related in dict.fromkeys(frozenset(variables(predicate)) for predicate in chosen):
-        # In the order of the text: each may be what spares the next one an error.
+        # In the order of the text, as a predicate may guard the next one from an error.
         predicate = conjunction([one for one in chosen if related == set(variables(one))])
         pair = _listed(compiled, predicate, _guard(resolved, related), lists)
         # If no trend binds both variables, the predicate says nothing.
@@ -43,8 +44,8 @@ def with_listed_pairs(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
 def _may_be_listed(resolved: ResolvedQuery) -> bool:
     """Whether Spark expressions may read the events of a key together.
 
-    They may not on streams that keep events as bytes for queries that come and go, nor before answers are final, when
-    events may be kept by other keys.
+    On a stream they may not if events are kept as bytes for queries that come and go, nor if answers are given before
+    they are final, when events may be kept by other keys than the query's.
     """
     return not resolved.is_stream or (resolved.emit == FINAL and not resolved.state.whole)
 
@@ -57,7 +58,7 @@ def _is_listed(compiled: Compiled, predicate: Expr) -> bool:
 
 
 def _guard(resolved: ResolvedQuery, related: frozenset[str]) -> Expr | None:
-    """Returns what the query asks of two events by comparisons of a side for each."""
+    """Returns the query's separable pairwise predicates between the two variables, as one conjunction."""
     parts = [
         predicate
         for predicate in resolved.query.where
@@ -69,7 +70,7 @@ def _guard(resolved: ResolvedQuery, related: frozenset[str]) -> Expr | None:
 
 
 def _listed(compiled: Compiled, predicate: Expr, guard: Expr | None, lists: list[ListColumn]) -> Pair:
-    """Returns a predicate as one of lists, which are added to those that there are."""
+    """Returns the pair that tests a predicate by list columns, and adds these columns to ``lists``."""
     left, right = map(compiled.number_of, variables(predicate))
 
     def row(earlier: int, later: int) -> int:
@@ -86,6 +87,6 @@ def _listed(compiled: Compiled, predicate: Expr, guard: Expr | None, lists: list
 
 
 def _in_order(predicate: Expr, later: str) -> Expr:
-    """Writes a predicate of two variables over an earlier and a later event."""
+    """Rewrites a predicate over two variables as one over an earlier and a later event."""
     roles = {later: Role.NEXT}
     return with_attributes(predicate, lambda a: Attribute(None, a.name, roles.get(a.variable or "", Role.EACH)))

@@ -1,14 +1,15 @@
-"""Lays out the places of rows in a match, and the places that may follow each, under a matching policy.
+"""Builds the automaton over *places* by which the kernel finds matches under a matching policy.
 
-A row pattern's automaton says which positions may follow each position, in order of preferment. Here a row's position
-is split by all that decides what the row must satisfy, so that the kernel tests rows one by one, whatever the policy:
+A row pattern's automaton says which positions may follow each position, in order of preference. A place is a position
+together with everything else that decides what a row there must satisfy, so that the kernel can test rows one by one
+under any policy:
 
-- Under STRICT, neighbours are consecutive rows, each alone in its instant. What predicates demand of two neighbours is
-  a test of the later row, which depends on the variable of the one before it.
-- Under NEXT, rows between neighbours are part of the path, too, at positions that are not shown: a row that could not
-  have been bound is skipped. What could have been bound is told by all positions that the variables bound so far may
-  have led to. Rows of one instant are in no order, and a match binds one of them at most: the others are skipped, also
-  those before the one that is bound, and then the path must bind one before the instant ends.
+- Under STRICT, neighbours are consecutive rows, and no instant has two rows. A predicate on two neighbours becomes a
+  test of the later row, which depends on the variable of the earlier one.
+- Under NEXT, rows that a match skips have places of their own, which are not shown. A row may be skipped if it could
+  not have been bound at any position that the variables bound so far may have led to. The rows of one instant are not
+  ordered, and a match binds at most one of them and skips the others. If it skips one in order to bind another one of
+  the same instant, the path must bind that one before the instant ends.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.query import STRICT
 from cetdsl.rows.automaton import MOST_POSITIONS, PositionAutomaton
 
-#: By the numbers of an earlier variable and of the later one that is its neighbour, the predicates on both.
+#: The predicates on two neighbours, by the numbers of the earlier and the later variable.
 Neighbours = Mapping[tuple[int, int], tuple[Expr, ...]]
 
 
 @attrs.frozen
 class Places:
-    """The places of rows in a match: what may follow what, and what a row at each must satisfy."""
+    """The places of rows in a match: the places that may follow each, and what a row at each must satisfy."""
 
     arrows: Arrows
     demands: tuple[Demand, ...]
@@ -77,11 +78,11 @@ def places_of(
 class _Place:
     """A place of a row: its conditions, and all that decides the places that may follow it.
 
-    ``position`` is that of the last row that is bound, and ``known`` are those that the variables bound so far may have
-    led to. A row that is skipped is of a ``kind``: it could not be bound (``skipped``), it is of the instant of the
-    last one that is bound (``rest``), or of an instant of which another one is to be bound (``owed``). The next row is
-    then bound to a position of the ``run``: those before the end of the match (0) or behind it (1), in order of
-    preferment.
+    ``position`` is that of the last bound row, and ``known`` are the positions that the variables bound so far may have
+    led to. If the row is skipped, ``kind`` says why: it could not be bound (``skipped``), it has the instant of the
+    last bound row (``rest``), or another row of its instant will be bound (``owed``). While rows are skipped, ``run``
+    remembers which following positions the next row may be bound to: those preferred to the end of the match (0), or
+    those to which the end is preferred (1).
     """
 
     demand: Demand
@@ -92,7 +93,7 @@ class _Place:
 
 
 class _Builder:
-    """Follows all arrows from the first places on."""
+    """Finds all places that can be reached from the first ones."""
 
     def __init__(self, automaton: PositionAutomaton, variable: Sequence[int], neighbours: Neighbours) -> None:
         self.automaton, self.variable, self.neighbours = automaton, tuple(variable), neighbours
@@ -110,7 +111,7 @@ class _Builder:
         found: dict[_Place, int] = {}
         first = tuple(found.setdefault(place, len(found)) for place in self.first())
         follow = []
-        # Places are found while their list is read.
+        # The loop itself finds further places.
         for place in iter(_Growing(found)):
             ways = dict.fromkeys(self.behind(place))
             follow.append(tuple(ACCEPT if way is None else found.setdefault(way, len(found)) for way in ways))
@@ -128,13 +129,13 @@ class _Builder:
         return Places(Arrows(numbers, excluded, first, first, tuple(follow), ends, labels, ()), tuple(demands))
 
     def option(self, position: int, there: int) -> Option:
-        """The way on from a position to another one."""
+        """Returns the binding of a row at position ``there`` that follows a row bound at ``position``."""
         pair = self.variable[position], self.variable[there]
         return Option(pair[1], self.neighbours.get(pair, ()))
 
 
 class _Growing:
-    """The keys of a dictionary, those that are added meanwhile too."""
+    """Iterates over the keys of a dictionary, including those that are added during the iteration."""
 
     def __init__(self, found: dict[_Place, int]) -> None:
         self._found = found
@@ -166,7 +167,8 @@ class _Next(_Builder):
             yield _Place(Demand(ANY_INSTANT, Option(self.variable[position])), position, known)
 
     def behind(self, place: _Place) -> Iterator[_Place | None]:
-        # What stands behind the end of the match is not preferred to it, though rows may have to be skipped before.
+        # The end of the match is preferred to the positions behind it in ``follow``. As rows may be skipped before the
+        # next one is bound, the two runs of positions are followed separately.
         follow = self.automaton.follow[place.position]
         end = follow.index(ACCEPT) if ACCEPT in follow else len(follow)
         runs = follow[:end], follow[end + 1 :]
@@ -181,7 +183,7 @@ class _Next(_Builder):
     def _on(self, place: _Place, number: int, run: Sequence[int]) -> Iterator[_Place]:
         if not run:
             return
-        # A row behind one that is bound may be of its instant, and so may be those behind that one.
+        # Rows behind a bound one, and behind those skipped in its instant, may have its instant, too.
         instant = {"": OTHER_INSTANT, "rest": OTHER_INSTANT, "owed": SAME_INSTANT}.get(place.kind, ANY_INSTANT)
         here, ahead = place.position, self._ahead(place.known)
         for there in run:
@@ -196,5 +198,5 @@ class _Next(_Builder):
         yield attrs.evolve(skip, kind="owed", demand=Demand(instant))
 
     def _ahead(self, known: frozenset[int]) -> set[int]:
-        """The positions that may be next by the variables bound so far."""
+        """Returns the positions that may follow, given the variables bound so far."""
         return {there for position in known for there in self.automaton.follow[position] if there != ACCEPT}

@@ -1,8 +1,8 @@
 """Decides which conditions on neighbouring rows a kernel evaluates exactly as Spark would.
 
-They look at columns whatever Spark computes in these, and bring them together by comparisons, logic, IS NULL, and
-arithmetic of doubles: nothing that could fail, that rounds in a way of its own, or that a setting of the session
-changes. Everything else is left to Spark.
+Such a condition combines columns, which Spark may have computed in any way, by comparisons, logical operators, IS NULL
+and arithmetic of doubles. None of these can fail, rounds differently in Spark, or depends on a setting of the session.
+All other conditions are left to Spark.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from cetdsl.rows.words import COMPARED
 _SMALL = ("tinyint", "smallint", "int")
 _WHOLE = (*_SMALL, "bigint")
 _REAL = ("float", "double")
-#: Types whose values are compared with those of the same type alone.
+#: Types whose values the kernel compares only with values of the same type.
 _ALIKE = re.compile(r"boolean|string|binary|date|timestamp|timestamp_ntz|decimal\(\d+,\d+\)")
-#: What a number that is written in the text is, beside the types of columns: whole, or with a point.
+#: The types of numbers that are written in the text of a condition, beside those of columns.
 _COUNT, _POINT = "whole number", "number with a point"
-#: Whole numbers up to here are doubles, too; those up to the second fit a machine.
+#: The bound up to which doubles represent whole numbers exactly, and the bound below which they fit 64 bits.
 _EXACT, _LARGEST = 2**53, 2**63
 
 
@@ -73,7 +73,7 @@ def why_left_to_spark(sql: str, types: Mapping[str, str]) -> str | None:
 
 
 def _joins_texts(sql: str) -> bool:
-    """Whether a text has a quote within, written twice, or stands beside another one."""
+    """Whether a string literal has a doubled quote in it, or stands directly beside another literal."""
     tokens = tokens_of(sql)
     are_texts = [token.kind is Kind.STRING for token in tokens]
     doubled = (token.text[-1] * 2 in token.text[1:-1] for token, is_text in zip(tokens, are_texts) if is_text)
@@ -81,7 +81,7 @@ def _joins_texts(sql: str) -> bool:
 
 
 def _kind_of(node: Node, types: Mapping[str, str]) -> str:
-    """The type of an expression whose value the kernel finds exactly as Spark does."""
+    """Returns the type of an expression; raises _Unknown unless the kernel finds its value exactly as Spark does."""
     if isinstance(node, Column):
         kind = types.get(node.name, "unknown")
         if kind not in (*_WHOLE, *_REAL) and not _ALIKE.fullmatch(kind):

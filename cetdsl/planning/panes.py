@@ -1,4 +1,8 @@
-"""Decides whether windows are answered as products of panes: where that can be done, and where it takes less time."""
+"""Decides whether windows are answered as products of panes: where that is possible, and where it takes less time.
+
+A pane is the time between two neighbouring borders of windows. What its events add to a query's counts is a matrix over
+the states of the automaton, and the answer of a window is the product of its panes' matrices.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,20 @@ from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import Answer, KernelSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, overlap
 
-#: The most states, because a product takes time with their cube, ...
+#: The most states of an automaton, because the time of a product grows with the cube of their number.
 MAX_PANES_STATES = 12
-#: ... and so many windows per event at least, else going through each event once per window costs less.
+#: The fewest windows per event; with fewer, going through each event once per window costs less.
 MIN_PANES_OVERLAP = 4
 #: From so many windows per event on, panes are made in tasks of their own. That takes a second shuffle, of matrices,
-#: and saves that events at the borders of time buckets are read twice. With ten windows per event and few events in a
-#: pane it took a quarter to a half longer, with 144 and a hundred events a fifteenth less.
+#: but no task reads the events at the borders of time buckets twice. With ten windows per event and few events in a
+#: pane it took a quarter to a half longer, with 144 windows and a hundred events a fifteenth less.
 MANY_PANES_OVERLAP = 32
 
 #: Why events cannot be counted without looking at others.
 COMPARED = "adjacent, pairwise or aggregate predicates compare events with each other"
 NEGATED = "NOT needs the latest match of the negated pattern"
 SPANNED = "a span without SLIDE needs one pass per first event"
-#: Why panes of a stream cannot be told apart by Spark's windows.
+#: Why Spark's windows cannot separate the panes of a stream.
 UNEVEN = "SLIDE does not divide WITHIN, so that panes are of two lengths, and a stream closes those of one"
 #: Why a stream that keeps each event once does without panes.
 KEPT_ONCE = "each event is kept once in any case, and matrices would be kept once for each window"
@@ -30,7 +34,7 @@ _EXTREMES = {Merge.SMALLEST: "MIN", Merge.LARGEST: "MAX"}
 def why_not_in_panes(spec: KernelSpec, in_ranges: bool = False) -> str | None:
     """Returns why the windows of a query are no products of panes; None when they are.
 
-    Without windows, what all events tell is a product where they come ``in_ranges`` of time, each of which is a pane.
+    Without windows, the answer is such a product if the events come ``in_ranges`` of time: each range is a pane.
 
     Examples
     --------
@@ -77,7 +81,7 @@ def why_extreme(answer: Answer) -> str | None:
 def why_panes_do_not_pay(windowing: Windowing) -> str | None:
     """Returns why products of panes would take more time than each window by itself; None when they take less."""
     if windowing.kind == WHOLE:
-        return None  # they are several tasks' work, and the events of one group are otherwise one task's
+        return None  # several tasks share panes, while otherwise one task has all events of a group
     most = overlap(windowing)
     if most >= MIN_PANES_OVERLAP:
         return None

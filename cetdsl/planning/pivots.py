@@ -1,4 +1,7 @@
-"""Pivots: variables that bind one event of every trend, for which pairwise predicates compare with a fixed event."""
+"""Pivots: variables that bind exactly one event of each trend.
+
+The kernel makes a pass for each event of a pivot; within a pass, pairwise predicates compare with this fixed event.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from itertools import combinations
 from cetdsl.ir.machine import Machine, Pair, longest_trend
 from cetdsl.ir.windowing import SPAN
 
-#: A pass or a graph is about so many events of pivots at most.
+#: The most pivots of a query: a pass, or a graph, fixes one event of each.
 MOST_PIVOTS = 2
 
 
@@ -56,9 +59,9 @@ def joint_pivot(machine: Machine, pairs: tuple[Pair, ...]) -> int:
 
 
 def pivots_of(machine: Machine, pairs: tuple[Pair, ...]) -> tuple[int, ...]:
-    """Returns the pivots that pairwise predicates are about: one that all have in common, or else two.
+    """Returns one pivot that occurs in all pairwise predicates, or else two of which each predicate has at least one.
 
-    Each predicate is about one of the two. Without predicates, or where they are about other variables, there are none.
+    The result is empty if there are no predicates, or no such pivots.
     """
     related = [*map(_variables, pairs)]
     found = _pivots(machine, related)
@@ -69,10 +72,10 @@ def pivots_of(machine: Machine, pairs: tuple[Pair, ...]) -> tuple[int, ...]:
 def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int:
     """Returns the pivot that serves a search for trends best; -1: none.
 
-    Without a pivot a path is followed to where a predicate fails. For trends of two events that takes less time than a
-    pass for every event of the pivot; for longer ones a search without a pivot may visit any number of paths that lead
-    nowhere. Where windows are spans, a pass is about the first event already, and about another one only where these
-    are :func:`worth_passes`.
+    Without a pivot, the search follows each path up to where a predicate fails. For trends of two events that takes
+    less time than a pass for every event of the pivot. For longer trends, a search without a pivot may visit any number
+    of dead ends. If windows are spans, each pass fixes the first event already, and it fixes that of a pivot as well
+    only where that is :func:`worth <worth_passes>` the time.
     """
     if len(machine.variables) <= 2 and all(edge.source != edge.target for edge in machine.edges):
         return -1
@@ -81,17 +84,17 @@ def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int
 
 
 def worth_passes(machine: Machine, pivots: Collection[int], windows: str) -> bool:
-    """Whether passes about each event of pivots, and with a span about each first event, are worth their time.
+    """Whether passes that fix each event of the pivots, and with a span each first event, are worth their time.
 
-    About one event they are. About two or three of a trend of a bounded length, they may take longer than to list what
-    predicates leave of such trends.
+    They are if they fix one event. If they fix two or three events of trends of bounded length, it may take less time
+    to list the trends and to test the predicates.
     """
     first = windows == SPAN and not any(always_first(machine, pivot) for pivot in pivots)
     return len(pivots) + first == 1 or longest_trend(machine) == 0
 
 
 def compared_pivots(machine: Machine) -> list[int]:
-    """Returns the pivots that all comparisons of neighbours have in common.
+    """Returns the pivots that occur in all comparisons of neighbours.
 
     Examples
     --------
@@ -106,7 +109,7 @@ def compared_pivots(machine: Machine) -> list[int]:
 
 
 def _pivots(machine: Machine, related: Collection[set[int]]) -> list[int]:
-    """Returns the candidates, those with most predicates first, and of equals those that every trend begins with.
+    """Returns the pivots among related variables, those in most predicates first, and then those that begin all trends.
 
     ``related`` are the variables of each predicate.
     """
@@ -116,7 +119,7 @@ def _pivots(machine: Machine, related: Collection[set[int]]) -> list[int]:
 
 
 def _in_all(machine: Machine, related: Collection[set[int]]) -> list[int]:
-    """Returns the candidates that all predicates have in common."""
+    """Returns the pivots that occur in all predicates."""
     return [v for v in _pivots(machine, related) if all(v in names for names in related)]
 
 

@@ -57,8 +57,8 @@ COMPLETE_REQUEST_STRATEGIES: dict[type, _Strategies] = {
     complete.TopRequest: (complete.top_paths, complete.top_candidates, complete.top_definition),
     complete.SurveyRequest: (complete.survey_graphs,),
 }
-#: The strategies that know which events a matching policy lets a trend skip: those of kernels that go from an event to
-#: the next one by the comparisons of an edge. The others reckon with trends that may skip any event.
+#: The strategies that respect the matching policy, which says what events a trend may skip: those whose kernels go from
+#: an event to the next one by the comparisons of an edge. All others assume that a trend may skip any event.
 UNDER_EVERY_POLICY: frozenset[_Strategy] = frozenset(
     (
         kernel,
@@ -70,7 +70,7 @@ UNDER_EVERY_POLICY: frozenset[_Strategy] = frozenset(
         complete.top_definition,
     )
 )
-#: Those for a group beyond a task's memory.
+#: The strategies, by the class of the request, for a group beyond a task's memory.
 JOINED_STRATEGIES: dict[type, Callable[[Any], Operator | Declined]] = {
     complete.CountRequest: complete.count_joins,
     complete.SampleRequest: complete.sample_joins,
@@ -91,9 +91,9 @@ STRATEGY_NAMES: dict[object, str] = {
 class Decision:
     """A physical plan, its strategy, and the strategies asked before that declined, with their reasons.
 
-    The plan is a tree, with exchanges where its operators require them. ``unused`` says what was asked for in vain: an
-    order, a tree or an adaptation of trends that no plan can put together, or that no event is sent; ``reason``, why
-    joins are taken although nobody asked for them.
+    The plan is a tree, with exchanges where its operators require them. ``unused`` says which wishes of the user the
+    plan does not follow, and why: a detection plan, an adaptation or a way to sort. ``reason`` says why Spark's joins
+    are used although the user did not ask for them.
     """
 
     plan: Operator
@@ -112,8 +112,8 @@ def plan_aggregate(
 ) -> Decision:
     """Plans an aggregation, given a rewritten query and the names and aggregates of the output columns.
 
-    ``bytes_read`` tells about how many bytes of events there are, if that is known. If every strategy
-    declines, that is an error, :class:`NoPhysicalPlan`.
+    ``bytes_read`` estimates the bytes of all events, or returns None. :class:`NoPhysicalPlan` is raised if every
+    strategy declines.
     """
     resolved = by_bucket(resolved)
     request = AggregateRequest(resolved, aggregates, number, compile_sides(resolved), bytes_read)
@@ -152,7 +152,7 @@ def plan_trends(
 
 
 def _well_named(decision: Decision, columns: tuple[str, ...]) -> Decision:
-    """Returns a decision on trends to list, or raises if the answer, or its events, would have two columns of one name.
+    """Returns the decision; raises if the answer, or an event in it, would have two columns of one name.
 
     The events show ``columns``.
     """
@@ -161,7 +161,7 @@ def _well_named(decision: Decision, columns: tuple[str, ...]) -> Decision:
 
 
 def _with_keys_apart(decision: Decision) -> Decision:
-    """Returns a decision, or raises if a key has the name of one of the answer's own columns."""
+    """Returns the decision; raises if a key has the name of one of the answer's own columns."""
     source = decision.plan.source
     source.schema.refuse_clashing_keys(source.shown_keys, decision.plan.gives[len(source.shown_keys) :])
     return decision
@@ -173,7 +173,7 @@ def _with_unused(decision: Decision, *reasons: str | None) -> Decision:
 
 
 def _input_of_trends_in_vain(resolved: ResolvedQuery) -> str | None:
-    """Returns why events whose trends are listed are shuffled although they are declared to be in order."""
+    """Returns why a listing of trends shuffles its events although the user declared that they are in order."""
     if resolved.sort.by != INPUT:
         return None
     return f"sort={INPUT!r}: only aggregates are products of what each task reads, and trends may lie in several"
@@ -186,7 +186,7 @@ def plan_matches(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int |
 
 
 def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
-    """Returns which requested plan or adaptation is not used, why, and what is done instead; None if there is none."""
+    """Returns which requested plan or adaptation the decision ignores, why, and what is done instead; None: neither."""
     detection, reason = request.detection, dict(decision.declined).get(strategy_name(detect))
     asked = [f"plan {shown(detection.plan)}"] if detection.plan not in ("auto", "pattern") else []
     asked += [f"adaptation {detection.adaptation.method!r}"] if detection.adapts else []
@@ -202,7 +202,7 @@ def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
 
 
 def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
-    """Plans to report how trends are put together; where they are not put together by a plan, that is an error."""
+    """Plans a report on how a plan puts the trends together; raises UnsupportedQuery if they have no plan."""
     return _asked_for(
         measure,
         _all_trends(resolved, detection),
@@ -213,14 +213,14 @@ def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
 
 
 def plan_measuring_choice(resolved: ResolvedQuery, detection: Detection) -> Operator:
-    """Plans to report the orders in which trends are put together where the kernel chooses them."""
+    """Plans a report on the orders that the kernel chooses to put trends together."""
     found = measure_choice(_all_trends(resolved, detection))
     assert not isinstance(found, Declined), "this is how the trends are listed"
     return exchanged(found)
 
 
 def plan_sampling(resolved: ResolvedQuery, detection: Detection) -> Operator | None:
-    """Plans to take statistics of the events; None where trends are put together by no plan."""
+    """Plans a pass that takes statistics of the events; None if no plan can put the trends together."""
     found = sample(_all_trends(resolved, detection))
     return None if isinstance(found, Declined) else exchanged(found)
 
@@ -233,7 +233,7 @@ def _all_trends(resolved: ResolvedQuery, detection: Detection) -> TrendsRequest:
 def plan_complete(request: complete.Request) -> Decision:
     """Plans the listing of complete trends, or another request about them.
 
-    A query that the algorithm asked for cannot take is an :class:`UnsupportedQuery`.
+    :class:`UnsupportedQuery` is raised if the requested algorithm cannot answer the query.
     """
     if isinstance(request, (complete.CountRequest, complete.SampleRequest, complete.TopRequest)):
         asked = attrs.evolve(request.complete, resolved=by_bucket(request.complete.resolved))
@@ -271,7 +271,7 @@ def _decide_complete(request: complete.Request) -> Decision:
 
 
 def _asked_for(strategy: Callable[[Any], Operator | Declined], request: object, refused: str, hint: str) -> Decision:
-    """Plans by the one strategy that is requested; where it declines, that is an error, with its reason."""
+    """Plans by the one strategy that the user requests; raises UnsupportedQuery with its reason if it declines."""
     plan = _planned(strategy, request)
     if isinstance(plan, Declined):
         raise UnsupportedQuery(f"{refused}: {plan.reason}", hint=hint)
@@ -279,7 +279,7 @@ def _asked_for(strategy: Callable[[Any], Operator | Declined], request: object, 
 
 
 def _planned(strategy: Callable[[Any], Operator | Declined], request: object) -> Operator | Declined:
-    """Plans by a strategy, with the exchanges that its operators require; a stream declines what takes all events."""
+    """Plans by a strategy, with the exchanges that its operators require; declines if a stream cannot run the plan."""
     policy = matching_of(request)
     if policy != ANY and strategy not in UNDER_EVERY_POLICY:
         return Declined(f"it knows no policy but ANY, and the query asks for MATCHING {policy.upper()}")

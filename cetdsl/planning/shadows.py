@@ -1,10 +1,15 @@
-"""Plans the shadows that tell complete trends where the edges at the ends of a path of bindings do not.
+"""Plans how complete trends are recognised where the edges at the ends of a path in the event graph do not suffice.
 
-Three kinds of graphs do, which :mod:`cetdsl.ir.shadows` names. All of them rest on two relations of small automata. A
-state *covers* another one if a trend can go on from it in whatever ways it can go on from the other; a shadow that
-covers the reading that it is of lets no trend be complete. And the words of a machine *rise* in those of its ``plain``
-machine, which has one state for each variable, if nothing that can be put into a word leads out of them. So it is with
-``COUNT(b) >= k`` and ``A{k,}``: then complete trends are those complete trends of the plain machine that are words.
+A longer trend may bind the events of a trend in other states of the automaton; these states are the *shadows* of the
+trend's own states (:mod:`cetdsl.ir.shadows`, which also names the three kinds of graphs that take shadows into
+account). The planner picks a kind by two properties of automata:
+
+- A state *covers* another state if every continuation from the other is possible from it, too. If a shadow covers the
+  state that it stands beside, no trend through this state is complete.
+- The language of a machine *rises* if it is upward closed in that of its ``plain`` machine, which has one state for
+  each variable: a word of the plain machine that contains a word of the machine is a word of the machine, too. So it is
+  with ``COUNT(b) >= k`` and ``A{k,}``. Then the complete trends are the complete trends of the plain machine whose
+  words the machine has.
 """
 
 from __future__ import annotations
@@ -18,23 +23,23 @@ from cetdsl.ir.kernel import ALL, ENDS
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.ir.shadows import FOLLOWED, REDUCED, STATES, Reading, Shadows
 
-#: A machine that tells shadows has so many states at most, and as many transitions for each of them.
+#: The most states, and transitions, of a machine whose states encode the shadows.
 MOST_STATES = 512
 MOST_TRANSITIONS = 8 * MOST_STATES
-#: States of a pattern for which such a machine is looked for: with more, all pairs of them take seconds.
+#: The most states of a pattern for which such a machine is built: to compare all pairs of more states takes seconds.
 _MOST_PLACES = 256
-#: States of one variable whose sets are tried out.
+#: The most states that read one variable: all sets of them are tried as what may precede a trend.
 MOST_ALIKE = 12
-#: Shadows are bits of one number where they are followed.
+#: The most states where a kernel follows shadows along edges: a set of shadows is then the bits of one number.
 MOST_FOLLOWED = 62
-#: Steps that the comparison of two machines may take.
+#: The most steps that the comparison of two machines may take.
 _MOST_STEPS = 200_000
-#: Sets of states that are looked at for what may precede an event.
+#: The most sets of states that the search for what may precede an event visits.
 _MOST_SETS = 4096
-#: Before the first binding, and a state that no word leads to.
+#: The state before the first binding, and the state after a sequence of variables that no word begins with.
 _START, _DEAD = -1, -2
 
-#: Pairs of base states, as :class:`~cetdsl.ir.shadows.Reading` has them, and a base state with such shadows.
+#: Shadows as pairs of base states, see :class:`~cetdsl.ir.shadows.Reading`; and a base state with its shadows.
 _Shadows = frozenset[tuple[int, int]]
 _State = tuple[int, _Shadows]
 
@@ -46,8 +51,8 @@ class TooMany(Exception):
 def plan_shadows(machine: Machine, completeness: str, *, span: bool) -> tuple[Machine, Shadows]:
     """Returns the machine whose states distinguish the requested trends, and the meaning of these states.
 
-    ``span`` says that the first and the last event of a trend are related. A pattern that would need too many states,
-    or more than these, raises :class:`TooMany`.
+    ``span`` says that a span bounds the time between the first and the last event of a trend. :class:`TooMany` is
+    raised if the machine would need too many states, or if states cannot express what the NOTs of the pattern require.
     """
     if completeness == ALL:
         return machine, Shadows(machine, tuple(map(Reading, range(len(machine.variables)))))
@@ -64,7 +69,7 @@ def plan_shadows(machine: Machine, completeness: str, *, span: bool) -> tuple[Ma
 
 
 def _product(machine: Machine, span: bool) -> tuple[Machine, Shadows]:
-    """Returns a machine whose states know their shadows; if it would be too large, shadows that are followed."""
+    """Returns a machine whose states encode their shadows; if it would be too large, a kernel follows the shadows."""
     if len(machine.variables) > _MOST_PLACES:
         raise TooMany(f"the places of the pattern need more than {_MOST_PLACES} states")
     try:
@@ -97,7 +102,7 @@ def plain_machine(machine: Machine) -> Machine | None:
 
 
 def covering(machine: Machine) -> list[set[int]]:
-    """Returns for each state the states of its variable that cover it: itself, and those that allow no less.
+    """Returns for each state the states that cover it: itself, and those of its variable that allow all that it allows.
 
     Examples
     --------
@@ -122,7 +127,7 @@ def covering(machine: Machine) -> list[set[int]]:
     for p in states:
         for edge in after[p].values():
             before[edge.target].append(p)
-    # A pair is lost with one that it leads to, so each is looked at once for each of those.
+    # A pair does not cover if a pair that it leads to does not, so each loss is propagated backwards.
     lost = list(alike - found)
     while lost:
         targets = lost.pop()
@@ -137,7 +142,7 @@ def covering(machine: Machine) -> list[set[int]]:
 
 
 def _steps(machine: Machine) -> list[dict[int, Edge]]:
-    """Returns for each state the edge of each variable."""
+    """Returns for each state its outgoing edges, by the variable that they read."""
     after: list[dict[int, Edge]] = [{} for _ in machine.variables]
     for edge in machine.edges:
         after[edge.source][machine.variables[edge.target]] = edge
@@ -145,15 +150,15 @@ def _steps(machine: Machine) -> list[dict[int, Edge]]:
 
 
 def _agree(ends: Iterable[tuple[int, tuple[int, ...]]]) -> bool:
-    """Whether trends begin, or end, in all states under the same NOTs."""
+    """Whether the same NOTs guard all initial, or all final, states."""
     return len({guards for _, guards in ends}) <= 1
 
 
 def _rises(machine: Machine, plain: Machine) -> bool:
-    """Whether each word of the plain machine that a word of the machine is part of is a word of the machine too."""
+    """Whether each word of the plain machine that contains a word of the machine is a word of the machine, too."""
     small, large = _moves(machine), _moves(plain)
     final = ({q for q, _ in machine.final}, {q for q, _ in plain.final})
-    # Where a word is, and where a longer one is in the plain machine and in this one.
+    # The state of a word in the machine; of a word that contains it, the state in the plain machine and in the machine.
     waiting = [(_START, _START, _START)]
     seen = set(waiting)
     while waiting:
@@ -173,7 +178,7 @@ def _rises(machine: Machine, plain: Machine) -> bool:
 
 
 def _moves(machine: Machine) -> dict[int, dict[int, int]]:
-    """Returns where each variable leads from each state, from before the first one, and from nowhere."""
+    """Returns the target state by state and variable, also from ``_START`` and ``_DEAD``."""
     moves: dict[int, dict[int, int]] = {
         state: {variable: edge.target for variable, edge in steps.items()}
         for state, steps in enumerate(_steps(machine))
@@ -182,7 +187,10 @@ def _moves(machine: Machine) -> dict[int, dict[int, int]]:
 
 
 def _led(machine: Machine, plain: Machine, span: bool) -> tuple[Machine, Shadows]:
-    """Returns a machine whose states lead along the edges of a plain machine that no longer path bypasses."""
+    """Returns a machine whose states follow the reduced edges of a plain machine's graph.
+
+    A reduced edge is one that no longer path between its two events bypasses.
+    """
     place = [plain.variables.index(variable) for variable in machine.variables]
     if not span:
         readings = tuple(Reading(state, unpreceded=(state,)) for state in place)
@@ -193,7 +201,7 @@ def _led(machine: Machine, plain: Machine, span: bool) -> tuple[Machine, Shadows
 
 
 def _followed_edges(machine: Machine, span: bool) -> Shadows:
-    """Returns the shadows that are followed along the edges of a machine, which has few enough states."""
+    """Returns the shadows as a kernel follows them along the edges of a machine of at most ``MOST_FOLLOWED`` states."""
     states = range(len(machine.variables))
     covers = tuple(sum(1 << other for other in found) for found in covering(machine))
     first = {machine.variables[q] for q, _ in machine.initial}
@@ -202,7 +210,7 @@ def _followed_edges(machine: Machine, span: bool) -> Shadows:
 
 
 def _labelled(machine: Machine) -> tuple[Machine, list[tuple[int, int]]]:
-    """Returns a machine whose states remember the one that the trend begins in, and the pairs of both."""
+    """Returns a machine whose states remember the initial state of the trend; and (initial state, state) of each."""
     firsts = [q for q, _ in machine.initial]
     numbers = {(q, q): n for n, q in enumerate(firsts)}
     edges = []
@@ -219,7 +227,7 @@ def _labelled(machine: Machine) -> tuple[Machine, list[tuple[int, int]]]:
 
 
 def _machine(base: Machine, places: list[int], begins: Iterable[int], edges: Iterable[Edge]) -> Machine:
-    """Makes a machine whose states stand for those of a base machine."""
+    """Makes a machine each of whose states is a copy of the base state in ``places``."""
     initial, final = dict(base.initial), dict(base.final)
     return Machine(
         tuple(base.variables[place] for place in places),
@@ -230,14 +238,14 @@ def _machine(base: Machine, places: list[int], begins: Iterable[int], edges: Ite
 
 
 def _unions(sets: Iterable[frozenset[int]]) -> set[frozenset[int]] | None:
-    """Returns the unions of any number of some sets of states; None if they are too many.
+    """Returns all unions of the given sets of states, the empty one included; None if there are too many.
 
     Examples
     --------
     >>> sorted(map(sorted, _unions([frozenset({0}), frozenset({1, 2})])))
     [[], [0], [0, 1, 2], [1, 2]]
     """
-    # A set is the bits of one number here. There may be thousands of sets, and most of them are unions of others.
+    # Each set is represented by the bits of one number. Of thousands of sets most are unions of others.
     found = {0}
     for one in {sum(1 << state for state in states) for states in sets}:
         if one not in found:
@@ -248,7 +256,7 @@ def _unions(sets: Iterable[frozenset[int]]) -> set[frozenset[int]] | None:
 
 
 class _Product:
-    """The machine of a base machine whose states know the shadows of what has been read."""
+    """Builds the machine whose states are those of a base machine, each with its shadows after what has been read."""
 
     def __init__(self, base: Machine, span: bool) -> None:
         self.base = base
@@ -283,13 +291,17 @@ class _Product:
             alike = [q for q, variable in enumerate(self.base.variables) if variable == self.base.variables[first]]
             reached = [q for q in alike if any(edge.target == q for edge in self.base.edges)]
             if self.span:
-                # Which of them there are, the time of what precedes the event says.
+                # The times of preceding events decide which of these shadows exist, so the kernel finds out.
                 yield (first, frozenset((q, q) for q in reached)), Reading(first)
                 continue
             yield from self._sets(first, reached)
 
     def _sets(self, first: int, reached: list[int]) -> Iterator[tuple[_State, Reading]]:
-        """Yields sets of shadows where none covers another one or the first state, and the reading that has each."""
+        """Yields each set of shadows beside the first state, and the reading that stands for it.
+
+        A shadow that covers the first state would let no trend be complete, so no set has one. Nor has a set a shadow
+        that another one of it covers, because the covering one decides.
+        """
         harmless = [q for q in reached if q not in self.covers[first]]
         deadly = tuple(q for q in reached if q in self.covers[first])
         preceded = self._preceded(first, deadly)
@@ -309,11 +321,12 @@ class _Product:
         return frozenset(q for q in states if not (states - {q}) & self.covers[q])
 
     def _preceded(self, first: int, deadly: tuple[int, ...]) -> set[frozenset[int]] | None:
-        """Returns the sets of states, none of them deadly, of an event that something may precede.
+        """Returns the sets of states in which longer trends may read an event that they bind after earlier events.
 
-        If something precedes the event, so does what is left of it without its beginning. So an event has all states
-        that the ends of some words lead to, and those of other words. None where NOTs decide, or there are too many:
-        any set.
+        ``deadly`` states cover the ``first`` one; sets with any of them are left out. If a sequence of bindings may
+        precede the event, so may each suffix of it: all states that the suffixes lead to occur together, and so do the
+        states of several such sequences. The result is None, and the caller must reckon with any set, where NOTs guard
+        edges or initial states, or where there are too many sets.
         """
         if any(guards for _, guards in self.base.initial) or any(edge.guards for edge in self.base.edges):
             return None
@@ -335,7 +348,7 @@ class _Product:
         return _unions(states for states in reached if states.isdisjoint(deadly))
 
     def _followed(self, edge: Edge, variable: int, shadows: _Shadows) -> _Shadows | None:
-        """Returns the shadows after an edge; None where one of them covers what the edge leads to."""
+        """Returns the shadows after an edge; None if one of them covers the target of the edge."""
         found = set()
         for first, shadow in shadows:
             other = self.after[shadow].get(variable)

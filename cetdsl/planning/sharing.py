@@ -1,8 +1,14 @@
-"""Decides which queries of a pass share, and how the others are propagated; explain shows it, and kernels follow it.
+"""Decides which queries of a pass share work, and how the others are propagated; explain shows it, kernels follow it.
+
+A *pass* goes once over the events that several queries read. Its queries may share in two ways. In *bursts* (runs of
+events of one type), a merged template of several queries propagates their common Kleene sub-pattern once for all.
+*Abreast*, one *walk* over the events propagates several queries event by event, and shares equal states and index
+lookups.
 
 Hamlet (SIGMOD 2021, section 3.1) shares a Kleene sub-pattern among queries whose partition and group columns agree,
-whose windows overlap and whose aggregates can be computed from each other's. Passes see to the first two. The third
-holds of all aggregates here, as their trends are counted in any case, and extremes are found in a walk of their own.
+whose windows overlap and whose aggregates can be computed from each other's. Queries of one pass meet the first two
+conditions. All aggregates here meet the third, because their trends are counted in any case, and extremes are found in
+a walk of their own.
 """
 
 from __future__ import annotations
@@ -25,15 +31,16 @@ from cetdsl.sharing.families import family, kleene_signatures
 
 #: How a workload may decide what its queries share.
 SHARING = ("dynamic", "static", "always", "never")
-#: Fewer queries whose windows are products of panes are not worth a template, where that is ours to decide: of 20,000
-#: events in 4 to 100 windows each, two queries took 0.9 to 1.7 times as long by template as by panes, three 0.6 to 1.4
-#: times, and five 0.4 to 1.2 times.
+#: In the modes "dynamic" and "static", fewer queries than these get no template if their windows are products of panes:
+#: of 20,000 events in 4 to 100 windows each, two queries took 0.9 to 1.7 times as long by template as by panes, three
+#: 0.6 to 1.4 times, and five 0.4 to 1.2 times.
 FEW_IN_PANES = 3
-#: Queries that could share bursts walk with others that walk over the same types in any case, if they are no more than
-#: these or so few: of 20,000 events in one window each, two or three queries took 0.9 to 1.1 times as long by a walk of
-#: their own as by template, five 1.05 to 1.3 times, and ten took nothing beside twenty others.
+#: Queries that could share bursts join a walk over the same types that takes place in any case, if they are no more
+#: than these, or no more than the queries of that walk: of 20,000 events in one window each, two or three queries took
+#: 0.9 to 1.1 times as long by a walk of their own as by template, five 1.05 to 1.3 times, and ten took no extra time
+#: beside twenty others.
 FEW_IN_BURSTS = 3
-#: More windows than these hold an event at once where products of panes are faster than to walk with others.
+#: If an event is in more windows than these, products of panes are faster than a walk with others.
 FEW_WINDOWS = 6
 _FEW = f"fewer than {FEW_IN_PANES} queries whose windows are products of panes take less time apart"
 NEVER_ASKED = "sharing is never asked for"
@@ -42,10 +49,10 @@ NEVER_ASKED = "sharing is never asked for"
 def plan_sharing(
     queries: Mapping[str, ResolvedQuery], plans: Mapping[str, Propagate], mode: str
 ) -> tuple[tuple[SharableSet, ...], tuple[AbreastSet, ...], dict[str, Propagation]]:
-    """Plans which queries share, each in at most one set, and how each query is propagated.
+    """Decides which queries share, each in at most one set, and how each query is propagated.
 
-    The queries are the rewritten ones of one pass, by name, so their keys are equal. The plans are those of each query
-    by itself.
+    ``queries`` are the rewritten queries of one pass, by name; their keys are equal. ``plans`` has the plan that each
+    query would have by itself.
     """
     refused = {name: why_not_in_bursts(plan.spec.query) for name, plan in plans.items()}
     slow = {
@@ -75,7 +82,7 @@ def plan_sharing(
     walking = _Walking(queries, plans, slow, reasons)
     abreast = walking.sets(sets if ours else [])
     if mode == "never":
-        # Of queries that would walk together it is told why they do not.
+        # Queries that would otherwise walk together report why they do not.
         reasons |= dict.fromkeys((name for one in abreast for name in one.queries), NEVER_ASKED)
         abreast = ()
     together = {name for one in abreast for name in one.queries}
@@ -109,20 +116,20 @@ def _why_in_no_set(
     return f"what else has its Kleene pattern shares another one: {some(taken)}" if taken else _FEW
 
 
-#: What keeps a query alone that could walk with others.
+#: Why a query that could walk with others is propagated by itself.
 _NOBODY_WALKS = "no other query that walks repeats events of its types"
 
 
 @attrs.define
 class _Group:
-    """Queries that repeat events of common types: those that walk in any case, and others that may walk with them."""
+    """Queries that repeat events of common types: ``walkers`` walk in any case, ``guests`` may walk with them."""
 
     types: set[Hashable]
     walkers: list[str]
     guests: list[str]
 
     def takes(self, other: _Group) -> bool:
-        """Makes the queries of another group its own, if they have a type in common."""
+        """Takes over the queries of another group if both have a type in common; returns whether they have."""
         common = bool(self.types & other.types)
         if common:
             self.types |= other.types
@@ -132,7 +139,7 @@ class _Group:
 
 
 class _Walking:
-    """Puts the queries that share no bursts into walks, and finds for each query in no walk what kept it out.
+    """Puts the queries that share no bursts into walks, and finds the reason why a query is in no walk.
 
     Parameters
     ----------
@@ -141,7 +148,7 @@ class _Walking:
     slow : mapping of str to (str or None)
         Why the windows of a query are no products of panes.
     reasons : dict of str to (str or None)
-        Why a query shares no bursts; what keeps it out of walks is added.
+        Why a query shares no bursts. The reasons why it is in no walk are added to it.
     """
 
     def __init__(
@@ -155,7 +162,7 @@ class _Walking:
         self._types = {name: _repeated_types(resolved) for name, resolved in queries.items()}
 
     def sets(self, in_bursts: Sequence[SharableSet]) -> tuple[AbreastSet, ...]:
-        """Returns the queries of each walk; those ``in_bursts`` may leave their set for one, all together."""
+        """Returns the queries of each walk; a set that shares ``in_bursts`` may join a walk with all its queries."""
         groups: list[_Group] = []
         for name, reason in self._reasons.items():
             if reason is None:
@@ -193,9 +200,10 @@ class _Walking:
         return joins
 
     def _may_be_guest(self, name: str) -> bool:
-        """Whether a query that has a faster way by itself, or in bursts, may walk with others.
+        """Whether a query that could also be answered by panes, or in bursts, may walk with others.
 
-        A walk takes one prime at a time, of which exact counts of any size need many, and each window by itself.
+        A walk takes each window by itself, and it computes exact counts modulo one prime at a time. So queries whose
+        events are in many windows, or whose exact counts may have any size, stay out of walks.
         """
         spec = self._plans[name].spec
         windowing = spec.query.windowing

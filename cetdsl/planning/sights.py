@@ -1,4 +1,7 @@
-"""Finds the NOTs whose predicates only say how far they look from a neighbour of their gap, in time."""
+"""Finds the NOTs whose predicates only say how far in time they look from the event beside their gap.
+
+Such a bound is the *sight* of a NOT: see :class:`~cetdsl.ir.machine.Negation`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from cetdsl.ir.machine import Machine, Negation, Pair
 from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal
 from cetdsl.pattern.intervals import moved_by
 
-#: Functions that give no less of a later time, by the types of which that is true.
+#: Non-decreasing functions of time, with the argument types for which they are non-decreasing.
 _RISING = {
     **dict.fromkeys(("unix_micros", "unix_millis", "unix_seconds", "unix_timestamp"), ("timestamp",)),
     "to_timestamp": ("date",),
@@ -22,10 +25,10 @@ _RISING = {
 
 
 def with_sights(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
-    """Returns the query with a sight in place of the predicates of each NOT that they say no more of.
+    """Returns the query with a sight in place of the predicates of each NOT, wherever these only state a sight.
 
-    Those of ``SEQ(A a, NOT C c, B b) WHERE c.t <= a.t + 5`` do: which events the NOT forbids depends on single events
-    of the trend no more, as the nearest ``c`` is the first that it sees.
+    So they do in ``SEQ(A a, NOT C c, B b) WHERE c.t <= a.t + 5``. If the nearest ``c`` behind ``a`` is out of sight,
+    all others are. So the NOT only needs to look at the nearest ``c``, and no predicate relates it to the trend.
     """
     negations = tuple(_with_sight(number, compiled, resolved) for number in range(len(compiled.negations)))
     return attrs.evolve(compiled, negations=negations)
@@ -47,7 +50,7 @@ def _with_sight(number: int, compiled: Compiled, resolved: ResolvedQuery) -> Neg
 
 
 def _looks_from_neighbour(machine: Machine, number: int, negation: Negation, pair: Pair) -> bool:
-    """Whether the NOT looks from the event on one side of each gap that it guards."""
+    """Whether the predicate compares with the event on the same side of each gap that the NOT guards."""
     ends = {False: machine.initial, True: machine.final}
     ahead = negation.looks_ahead
     near = [edge.source if ahead else edge.target for edge in machine.edges if number in edge.guards]
@@ -57,7 +60,7 @@ def _looks_from_neighbour(machine: Machine, number: int, negation: Negation, pai
 
 
 def _rises_as_compared(column: CodeColumn, resolved: ResolvedQuery) -> bool:
-    """Whether a column is larger the later the event, or equal, also in the type that it is compared in."""
+    """Whether a column never falls from an event to a later one, also in the type in which it is compared."""
     if column.partner is not None:
         kinds = {category(type_of(expr, resolved.schema)) for expr in (column.expr, column.partner)}
         if kinds != {"number"}:
@@ -66,7 +69,7 @@ def _rises_as_compared(column: CodeColumn, resolved: ResolvedQuery) -> bool:
 
 
 def _rises(expr: Expr, resolved: ResolvedQuery) -> bool:
-    """Whether a term of a single event is never NULL, and larger the later the event, or equal."""
+    """Whether a term of a single event is never NULL, and never falls from an event to a later one."""
     if isinstance(expr, Attribute):
         return expr.name == resolved.time.name
     if isinstance(expr, Call):
@@ -87,7 +90,7 @@ def _rises(expr: Expr, resolved: ResolvedQuery) -> bool:
 def _keeps_order(by: Literal, kind: str | None) -> bool:
     """Whether adding a constant to the value keeps the order.
 
-    Days of a time zone that changes its clocks do not: 02:30 a day later may be 03:30, and 03:00 is 03:00.
+    Adding days does not in a time zone that changes its clocks: 02:30 a day later may be 03:30, and 03:00 is 03:00.
     """
     has_days = isinstance(by.value, datetime.timedelta) and moved_by(by.value) != "clock"
     return not (has_days and kind == "timestamp")

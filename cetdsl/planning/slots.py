@@ -1,4 +1,7 @@
-"""Reads the demands of a query on its events, slot by slot, where slots can state all of them."""
+"""Translates a query to demands on *slots*, each of which holds one event, if these can express all of the query.
+
+:mod:`cetdsl.ir.slots` defines slots, demands, fits, kinds and tests.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from cetdsl.planning.compile import comparison_columns
 from cetdsl.planning.strategies.request import windowing_of
 
 _T = TypeVar("_T", bound=Hashable)
-#: A query of more alternatives than these is put together by itself.
+#: The most alternatives of a query; one with more shares nothing with others.
 MOST_ALTERNATIVES = 16
 
 
@@ -41,7 +44,7 @@ class NotInSlots(Exception):
 
 @attrs.define
 class Numbers:
-    """The numbers that the queries of a pass share: of kinds, tests, compared columns and names of variables.
+    """The common numbering of kinds, tests, compared columns and names of variables in the queries of a pass.
 
     ``type_column`` holds the types of events as plain texts; None if there is no such column.
     """
@@ -54,7 +57,7 @@ class Numbers:
     variables: dict[str, int] = attrs.field(factory=dict)
 
     def fit(self, parts: Iterable[Expr], variable: str) -> Fit:
-        """Returns the fit of a variable whose events meet some conditions, one of which may require their type."""
+        """Returns the fit of a variable whose events meet the conditions ``parts``; one may require a type of event."""
         others = [strip(part) for part in parts]
         text = next((text for part in others if (text := self._type_of(part)) is not None), None)
         others = [part for part in others if text is None or self._type_of(part) != text]
@@ -63,7 +66,10 @@ class Numbers:
         return Fit(kind, tests, _number(self.variables, variable))
 
     def _once(self, parts: Iterable[Expr]) -> list[Expr]:
-        """Returns each condition once, in the same order for all queries, unless one may guard another from values."""
+        """Returns each condition once, in the same order for all queries.
+
+        If one of them may fail, they stay in their own order, as an earlier one may guard it from an error.
+        """
         once = list(dict.fromkeys(parts))
         return once if any(may_fail(part, self.schema) for part in once) else sorted(once, key=repr)
 
@@ -80,11 +86,11 @@ class Numbers:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Returns how many numbers of each sort are given."""
+        """How many numbers of each sort have been given so far."""
         return tuple(map(len, self._sorts))
 
     def take_back(self, sizes: Sequence[int]) -> None:
-        """Takes back the numbers of each sort that are beyond the given sizes."""
+        """Withdraws the numbers of each sort beyond the given sizes."""
         for numbers, size in zip(self._sorts, sizes, strict=True):
             while len(numbers) > size:
                 numbers.popitem()
@@ -103,12 +109,12 @@ class Alternative:
 
 
 def alternatives_of(resolved: ResolvedQuery, numbers: Numbers) -> tuple[Alternative, ...]:
-    """Returns what each alternative of a rewritten query demands; together they have its trends, each once.
+    """Returns the alternatives of a rewritten query; each trend of the query is a trend of exactly one of them.
 
     Raises
     ------
     NotInSlots
-        If the query looks for something else than one event per slot. No number is given for it then.
+        If slots cannot express the query. Its numbers are then withdrawn.
     """
     sizes = numbers.sizes
     try:
@@ -120,7 +126,7 @@ def alternatives_of(resolved: ResolvedQuery, numbers: Numbers) -> tuple[Alternat
 
 @attrs.frozen
 class _Negated:
-    """A NOT in the gap between the slots ``after`` which and ``before`` which it stands.
+    """A NOT in a gap: it stands behind the slots ``after`` and in front of the slots ``before``.
 
     One of the two sets is empty if the NOT stands at that end of the sequence.
     """
@@ -180,7 +186,7 @@ class _Reader:
         self._conditions = {event.variable: self._condition(event) for event in events(self.pattern)}
 
     def _condition(self, event: Event) -> Expr | None:
-        """Returns what holds of every event that a variable is bound to; None: nothing is asked of it."""
+        """Returns the condition that each event of a variable satisfies; None if there is none."""
         parts = [*([] if event.condition is None else [event.condition]), *self.local.get(event.variable, ())]
         return conjunction(parts) if parts else None
 
@@ -237,7 +243,7 @@ class _Reader:
         if not top and not all(isinstance(part, Event) for part in node.parts):
             raise NotInSlots("an AND inside the pattern joins more than single events")
         for part in node.parts:
-            # An AND at the top may have parts that are such themselves.
+            # An AND at the top may have ANDs as parts.
             beside = self._branches(part, top=top and isinstance(part, And))
             found = self._few([one.beside(other) for one in found for other in beside])
         if top:
@@ -247,7 +253,7 @@ class _Reader:
         ]
 
     def _of_seq(self, node: Seq, top: bool) -> Sequence[_Branch]:
-        #: Each with the slots of the part before, and the negations since.
+        #: Branches so far, each with the slots of the last positive part, and the NOTs since that part.
         found: list[tuple[_Branch, frozenset[int], tuple[Not, ...]]] = [(_Branch(), frozenset(), ())]
         for part in node.parts:
             if isinstance(part, Not):
@@ -342,10 +348,10 @@ class _Reader:
 
 
 def _are_neighbours(branch: _Branch, earlier: int, later: int) -> bool:
-    """Whether the events of two slots follow each other in their trend; that may not depend on the trend."""
+    """Whether the events of two slots follow each other in all trends; raises if that depends on the trend."""
     if (later, earlier) in branch.before:
         return False
-    # Those of other sides of an AND at the top are of other trends.
+    # Slots of other sides of an AND at the top belong to other trends.
     own = [
         slot for slot in range(len(branch.slots)) if slot not in (earlier, later) and branch.are_apart(slot, earlier)
     ]

@@ -1,9 +1,13 @@
 """Decides how the events of a task are put in order.
 
-Spark sorts rows as they are, by comparing them, after the shuffle. The kernel numbers the keys, sorts positions by the
-digits of times, and moves every column once, which takes the less time the narrower the events are; as a shuffle costs
-by the row, events that the kernel sorts are packed into parcels before it. Events of many queries, or where it is asked
-for, are put into sorted runs before the shuffle if they are but numbers, many events of a key in one row.
+There are three ways:
+
+- Spark sorts the rows after the shuffle, by comparing them.
+- The kernel numbers the keys, sorts positions by the digits of times (radix sort), and moves every column once, which
+  is faster for narrower events. A shuffle's cost grows with the number of rows, so events that the kernel sorts are
+  packed into *parcels*, many events in one row, before the shuffle.
+- Workers put events into *sorted runs*, many events of one key in one row, before the shuffle. That is possible if all
+  columns are numbers, and done for events of many queries, or where the user asks for it.
 """
 
 from __future__ import annotations
@@ -30,15 +34,15 @@ _COMPARABLE = re.compile(
 )
 #: The types of the numbers that runs may hold.
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
-#: Bytes of a value by type, and of those of any other: texts, and terms whose type only Spark knows.
+#: Bytes of a value by type; and those of other numbers, of texts, and of all else.
 _BYTES = {"tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4, "boolean": 1}
 _NUMBER_BYTES, _TEXT_BYTES, _NESTED_BYTES = 8, 24, 128
-#: From so many bytes of an event on, moving its columns is expected to take longer than Spark's sort: an estimate.
+#: From so many bytes per event on, moving the columns is estimated to take longer than Spark's sort.
 WIDE_EVENT = 512
 
 
 def exchanged(plan: Operator) -> Operator:
-    """Returns the plan with the exchanges that its operators require, each with whoever sorts its events."""
+    """Returns the plan with the exchanges that its operators require, and decides for each who sorts its events."""
     return _decided(with_exchanges(plan))
 
 
@@ -61,8 +65,8 @@ def _sorting_of(source: Source, compiled: Compiled, needed: EventsInOrder) -> So
         return sorting
     is_copied_first = needed.shared and (source.keys or source.windowing.cut or compiled.lists)
     if sorting.by_kernel and not is_copied_first and not source.is_stream:
-        # A parcel has events of several keys and time buckets, each of which has shares in other tasks; Spark lists the
-        # earlier events of each copy; and a stream packs what it keeps.
+        # Events are not packed if Spark copies them to shares first and keys, time buckets or lists need the single
+        # copies: a parcel has events of several keys and buckets. A stream packs events where it keeps them.
         sorting = attrs.evolve(sorting, packed=True)
     why = _why_runs(asked, needed)
     if why is None:
@@ -76,9 +80,9 @@ def _sorting_of(source: Source, compiled: Compiled, needed: EventsInOrder) -> So
 def _why_runs(asked: str, needed: EventsInOrder) -> str | None:
     """Returns why events should go in sorted runs; None if they should not.
 
-    Of keys with many events there are few runs, but of keys with ten or fewer there are so many that making them takes
-    longer than they spare, and how many events a key has nobody knows before. Many queries make up for that, as they
-    send more of each event.
+    Runs save time if keys have many events each. With ten events per key or fewer, making the runs takes longer than
+    they save, and the number of events per key is unknown at planning time. Only for many queries, which send more
+    columns of each event, are runs expected to pay in any case.
     """
     if asked == RUNS:
         return "as asked for"
@@ -86,7 +90,7 @@ def _why_runs(asked: str, needed: EventsInOrder) -> str | None:
 
 
 def _why_no_runs(source: Source, compiled: Compiled, needed: EventsInOrder) -> str | None:
-    """Returns why events cannot be put into sorted runs; None if they can as far as the types of columns show."""
+    """Returns why events cannot be put into sorted runs; None if nothing known before Spark's types prevents it."""
     if source.is_stream:
         return "those of a key come one micro-batch after the other"
     if source.tie_break or needed.settled or needed.shared:
@@ -111,10 +115,10 @@ def who_sorts(
     *,
     in_ranges: bool = False,
 ) -> Sorting:
-    """Decides who sorts events of which these terms are aggregated, and these columns shown, if not in runs.
+    """Decides whether Spark or the kernel sorts events, given the aggregated terms and the shown columns of each.
 
-    Those of one group without windows are held by their task in any case, unless it reads one range of time after the
-    other.
+    A task holds all events of one group without windows in any case, unless it reads them in ranges of time, one after
+    the other. The kernel then needs no bound for the bytes that it holds.
     """
     asked = source.sort
     if source.is_stream:
@@ -141,13 +145,13 @@ def why_not_sorted_by_kernel(source: Source) -> str | None:
     return None
 
 
-#: How far conditions may look for their rows to be sorted by the kernel, which holds as many from batch to batch.
+#: The most rows that a condition may look away if the kernel sorts; it holds as many rows from batch to batch.
 FARTHEST = 1024
 
 
 @attrs.frozen
 class OrderedRows:
-    """The facts about rows matched in succession by which it is decided who sorts them.
+    """The facts about the rows of a row pattern that decide who sorts them.
 
     Parameters
     ----------
@@ -156,13 +160,13 @@ class OrderedRows:
     shown : tuple of str
         The types of all columns that are sent.
     conditions : tuple of str
-        In SQL, those that look at the rows before and behind the one that they test.
+        The conditions, in SQL, that look at rows before or behind the row that they test.
     types : mapping of str to str
-        The types of the columns that these look at.
+        The types of the columns that the conditions look at.
     farthest : int
-        How many rows away they look.
+        The number of rows that the conditions look away at most.
     held_back : str
-        Why they cannot be looked at apart from Spark; empty if nothing speaks against it.
+        The reason why only Spark can evaluate the conditions; empty if there is none.
     """
 
     keys: tuple[str, ...]
@@ -175,7 +179,7 @@ class OrderedRows:
 
 
 def who_sorts_rows(asked: AskedSort, rows: OrderedRows) -> Sorting:
-    """Decides who sorts rows, and looks at their neighbours: Spark by its window functions, or the kernel."""
+    """Decides who sorts rows and evaluates conditions on neighbouring rows: Spark's window functions, or the kernel."""
     if asked.by == SPARK:
         return Sorting("as asked for")
     for kind in (*rows.keys, *rows.order):

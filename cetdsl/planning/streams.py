@@ -1,4 +1,7 @@
-"""Decides which plans can answer a stream: those that answer each time bucket by itself, once it awaits no events."""
+"""Decides which plans can answer a stream: those that answer each time bucket by itself, once it is complete.
+
+A time bucket is complete when no more of its events are awaited, according to the watermark.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, PanesInOrder
 from cetdsl.pattern.nodes import negations
 from cetdsl.planning.sorting import why_not_sorted_by_kernel
 
-#: What to do where a stream cannot be asked.
+#: The hint for a query that no stream can answer.
 ASK_LATER = "store the stream's events, and ask the same of them where they are read with spark.read"
-#: What to do where it can be asked for its final answers alone.
+#: The hint for a query that a stream can only answer finally.
 ASK_FINAL = "leave emit= away: each answer is then given once, when it is final"
 
 
@@ -49,7 +52,7 @@ def _keeping(plan: Operator) -> int:
 
 
 def _why_not_whole(plans: Iterable[Operator]) -> str | None:
-    """Returns why plans cannot go on with events that were kept for other queries."""
+    """Returns why plans cannot use events that a stream keeps whole for queries that come and go; None: they can."""
     plans = tuple(plans)
     keeping = sum(map(_keeping, plans))
     if keeping > 1:
@@ -59,7 +62,7 @@ def _why_not_whole(plans: Iterable[Operator]) -> str | None:
 
 
 def refuse_scattered(plans: Sequence[Operator]) -> None:
-    """Raises where queries that come and go would not all go on with the same events."""
+    """Raises if queries that come and go cannot all use the same kept events."""
     if plans and plans[0].source.is_stream and plans[0].source.state.whole and (reason := _why_not_whole(plans)):
         raise StreamingNotSupported(
             f"the queries cannot come and go: {reason}",
@@ -68,7 +71,7 @@ def refuse_scattered(plans: Sequence[Operator]) -> None:
 
 
 def _why_not_before_final(plan: Operator) -> str | None:
-    """Returns why a plan cannot give the answer of a stream before it is final."""
+    """Returns why a plan cannot give answers of a stream before they are final; None if it can."""
     keeping = _keeping(plan)
     if keeping > 1:
         return f"before an answer is final Spark keeps state in one operator, and this plan needs {keeping}"
@@ -86,7 +89,7 @@ def refuse_on_stream(plan: Operator) -> None:
 
 
 def refuse_eager(resolved: ResolvedQuery) -> None:
-    """Raises where trends of a stream cannot be given as soon as their last event has come."""
+    """Raises if a stream cannot give a trend as soon as its last event has come."""
     if resolved.is_stream and negations(resolved.query.pattern):
         raise StreamingNotSupported(
             "emit='eager' gives a trend as soon as its last event has come, and what stands under NOT may still come",
@@ -95,7 +98,7 @@ def refuse_eager(resolved: ResolvedQuery) -> None:
 
 
 def by_bucket(resolved: ResolvedQuery) -> ResolvedQuery:
-    """Returns the query with an answer for each time bucket, where a stream would never finish one of all time."""
+    """Returns the query with an answer per time bucket if it has one answer over all time, which no stream finishes."""
     window = resolved.query.window
     endless = resolved.is_stream and window is not None and window.slide is None
     return attrs.evolve(resolved, by_bucket=True) if endless else resolved

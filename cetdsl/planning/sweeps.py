@@ -1,4 +1,8 @@
-"""Decides whether the trends of a query can be counted in one sweep of the events that its predicates compare with."""
+"""Decides whether one sweep can count the trends of a query.
+
+A sweep takes the events of a pivot (:mod:`cetdsl.planning.pivots`) in the order of the value that the predicates
+compare.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from cetdsl.ir.windowing import SPAN
 from cetdsl.planning.panes import MAX_PANES_STATES
 from cetdsl.planning.pivots import always_first, compared_pivots, joint_pivots
 
-#: Each ``!=`` cuts the values at which an event may stand beside the pivot into twice as many ranges.
+#: The most ``!=``, as each of them doubles the number of value ranges in which an event may stand beside the pivot.
 MAX_APART = 3
 
 
@@ -39,7 +43,7 @@ def _is_of_events(negation: Negation) -> bool:
 
 
 def _guarded(machine: Machine) -> int:
-    """Returns how many states a walk leaves, in either direction, by transitions that NOTs guard."""
+    """Returns how many states have a guard on an edge at either end, or on their beginning or ending a trend."""
     edges = {state for edge in machine.edges if edge.guards for state in (edge.source, edge.target)}
     return len(edges | {state for state, guards in (*machine.initial, *machine.final) if guards})
 

@@ -1,8 +1,8 @@
-"""Plans to list the matches of many queries: one shuffle and one pass for all whose keys agree.
+"""Plans a listing of the matches of many queries: one shuffle and one pass for all queries whose keys agree.
 
-The kinds of events, conditions, compared terms and names of variables of the queries of a pass are numbered together.
-All spans and windows of a pass are read by the longest of them, as a span: a match is found once, and put into the
-windows that hold it. On a stream queries of a pass have the same windows, which close one by one.
+All queries of a pass share one numbering of kinds of events, conditions, compared terms and names of variables. A pass
+reads events by the longest of its queries' spans and windows, as a span: it finds a match once, and puts it into the
+windows that hold it. On a stream, the queries of a pass have the same windows, which close one by one.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ def plan_trends_together(
     ----------
     queries : mapping of str to ResolvedQuery
     plan : PlanData or None
-        Which sub-patterns they share; None: each query is put together by itself.
+        The sub-patterns that they share; None: each query shares nothing.
     columns : tuple of str
         The columns of each event to show.
     limit : int or None
-        So many matches of each query at most.
+        The most matches of each query.
     type_column : str or None
         The column that holds the types of events as plain texts, if there is one.
     algorithm : str
-        Who puts them together, one of :data:`~cetdsl.planning.detection.ALGORITHMS`.
+        The kernel or Spark's joins: one of :data:`~cetdsl.planning.detection.ALGORITHMS`.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def plan_trends_together(
             passes[key] = into
     for alike, one in list(passes.items()):
         if len(one.sources) == len(one.compiled) == 1:
-            # No other query reads what it reads, and a plan of its own sends less of each event.
+            # The only query of the pass cannot share anything, and a plan of its own sends less of each event.
             reasons |= one.why_walked
             del passes[alike]
     planned = tuple(exchanged(one.finished(plan, columns, limit)) for one in passes.values())
@@ -130,13 +130,13 @@ class _Pass:
     def __init__(self, schema: Schema, type_column: str | None, by_joins: bool) -> None:
         self.by_joins, self.numbers = by_joins, Numbers(type_column, schema)
         self.found: dict[str, tuple[Alternative, ...]] = {}
-        #: The queries whose trends are listed depth first, and why slots cannot say what they look for.
+        #: The queries whose trends are listed depth first, and the reasons why slots cannot express them.
         self.compiled: dict[str, Compiled] = {}
         self.why_walked: dict[str, str] = {}
         self.sources: dict[str, Source] = {}
 
     def add(self, name: str, resolved: ResolvedQuery, source: Source) -> None:
-        """Adds a query; if the pass cannot list its trends, that is an error, and nothing has changed."""
+        """Adds a query; raises NotInSlots, and changes nothing, if the pass cannot list its trends."""
         try:
             self.found[name] = alternatives_of(resolved, self.numbers)
         except NotInSlots as reason:
@@ -191,7 +191,7 @@ class _Pass:
             (),
             (),
         )
-        # A negation only tells the reader to keep the events before a match.
+        # This negation matches nothing. It only makes the reader keep the events before a match.
         negations = (Negation(_NO_MACHINE),) if looks_back else ()
         layout = RowLayout.of(
             len(source.keys),
@@ -216,7 +216,7 @@ class _Pass:
         )
 
     def _condition(self, fits: list[Fit]) -> Expr | None:
-        """Returns a condition that holds of each event that fits somewhere; None: nothing need hold."""
+        """Returns a condition that each event satisfies that fits into any slot; None if any event may fit."""
         tests = tuple(self.numbers.tests)
         others = [fit for fit in fits if fit.kind == ANY_KIND]
         if not all(fit.tests for fit in others):
@@ -227,7 +227,7 @@ class _Pass:
         return joined("or", parts)
 
     def _tests(self, fits: list[Fit]) -> tuple[Expr, ...]:
-        """Returns the tests; one that may fail is made of no event but those of the kinds that it is asked of."""
+        """Returns the tests; one that may fail is evaluated only for events of the kinds that it is needed for."""
         kinds: dict[int, set[int]] = {}
         for fit in fits:
             for number in fit.tests:
@@ -247,7 +247,7 @@ class _Pass:
 
 
 def _walkable(resolved: ResolvedQuery, reason: NotInSlots) -> Compiled:
-    """Returns the compiled trends of a query, if they are listed depth first; else raises the reason."""
+    """Returns the compiled query if its trends can be listed depth first; else raises the reason."""
     if isinstance(resolved.query.pattern, And):
         raise reason
     [compiled] = compile_sides(resolved)
@@ -268,7 +268,7 @@ def _common(windowings: list[Windowing], is_stream: bool) -> Windowing:
 
 
 def measuring(plan: ListTogether) -> tuple[Operator, ...]:
-    """Plans to report the work of each pass instead of what it finds."""
+    """Plans a report on the work of each pass instead of its matches."""
     return tuple(_measuring(one) for one in plan.passes)
 
 

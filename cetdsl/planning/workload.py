@@ -1,8 +1,8 @@
-"""Plans many queries over the same events: one shuffle and one pass for all whose keys agree.
+"""Plans the aggregates of many queries over the same events: one shuffle and one pass for all whose keys agree.
 
-The variables, compared terms and aggregated terms of the queries of a pass are numbered together, so that one
-projection, one shuffle and one sort serve them all. Their windows may differ; those of a stream only where all events
-are kept for any query, as it closes windows together.
+All queries of a pass share one numbering of variables, compared terms and aggregated terms, so that one projection, one
+shuffle and one sort serve them all. Their windows may differ. On a stream, which closes windows together, they may
+differ only if it keeps events whole for queries that come and go.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ from cetdsl.sharing.families import family
 _T = TypeVar("_T", bound=Hashable)
 _LookedFor = TypeVar("_LookedFor", KernelQuery, Negation)
 
-#: A variable's condition, and how many of its query have the same one before it: these are bound apart.
+#: The condition of a variable, and how many variables before it in its query have the same condition. Queries share the
+#: number of a variable that agrees in both; variables of one query keep different numbers.
 _Variable = tuple[Expr | None, int]
 #: Only the kernel takes many queries in one pass, so it is asked first.
 _STRATEGIES = (kernel, *(strategy for strategy in AGGREGATE_STRATEGIES if strategy is not kernel))
@@ -84,14 +85,14 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
 
 
 def _read_by(asked: _Asked) -> Hashable:
-    """Returns what queries of one pass agree in; of those with lists, whose pairs Spark tests by window, in windows."""
+    """Returns what the queries of one pass agree in; with lists, which Spark makes by window, in their windows, too."""
     plans = [one.plan for one in asked.propagated]
     windowing = plans[0].source.windowing if any(plan.compiled.lists for plan in plans) else None
     return read_together(plans[0].source), windowing
 
 
 def names_of_sides(name: str, taken: Collection[str]) -> tuple[str, str, str]:
-    """Returns what the sides of an AND are called, and the trends of both: names that are not taken.
+    """Returns names, none of them taken, for the two sides of an AND and for the trends that match both.
 
     Examples
     --------
@@ -126,7 +127,7 @@ class _Asked:
 
 
 def _asked(name: str, plan: Operator, queries: Mapping[str, ResolvedQuery], taken: Collection[str]) -> _Asked:
-    """Takes apart what the kernel's strategy plans for a query; names its sides by names that are not taken."""
+    """Extracts the propagated plans from the kernel strategy's plan for a query; names sides by names not yet taken."""
     plan = _below_merges(plan)
     if not isinstance(plan, PairCounts):
         assert isinstance(plan, Propagate), plan
@@ -161,7 +162,7 @@ class _Pass:
         self.renumber: dict[str, _Renumbering] = {}
 
     def takes(self, asked: _Asked) -> bool:
-        """Whether one more query's variables fit into the bit mask."""
+        """Whether the variables of one more query fit into the bit mask."""
         variables = set(self.variables).union(*(_variables(one.plan.compiled) for one in asked.propagated))
         return len(variables) <= MAX_VARIABLES
 
@@ -208,16 +209,16 @@ class _Pass:
         return MergeTogether(together) if merge else together
 
     def _is_merged(self, asked: _Asked) -> bool:
-        """Whether the answer of a query is put together from partial results."""
+        """Whether the answer of a query is merged from partial results."""
         if asked.pairs is not None:
-            # The events of a key are in one task, so pairs are formed there.
+            # One task has all events of a key and forms all pairs of trends.
             return len(asked.pairs.groups) < len(asked.pairs.source.keys)
         return asked.propagated[0].plan.spec.answer.partial
 
     def _members(
         self, asked: _Asked, source: Source, merge: bool, propagation: Mapping[str, Propagation]
     ) -> Iterator[Member]:
-        """Yields the member that answers a query, and behind it those whose trends it pairs."""
+        """Yields the member that answers a query, followed by the members whose trends it pairs."""
         own = [self._member(one.name, one.plan, source, merge, propagation[one.name]) for one in asked.propagated]
         if asked.pairs is None:
             yield from own

@@ -1,6 +1,6 @@
 """The order of rewriting, as data.
 
-What holds afterwards, and planning relies on:
+Planning relies on the following properties of a rewritten query:
 
 - ``where`` holds no LOCAL and no CONSTANT predicate: these have become conditions of events or have gone. Its items
   are no conjunctions.
@@ -64,8 +64,8 @@ _PREDICATES = (
 )
 _PRUNE = (simplify_condition, falsify_contradiction, drop_unreachable, drop_vacuous_predicate)
 
-#: The last batch holds the rules of all others again: a dropped branch leaves single parts behind, and what it stood
-#: in the way of, a split or a key, becomes possible.
+#: The last batch has the rules of all others again: when a branch is dropped, single parts remain, and splits or keys
+#: become possible that the branch prevented.
 BATCHES = (
     Batch("normalise", (*_SHAPE, rename_negated)),
     Batch("simplify", _SIMPLIFY),
@@ -81,9 +81,10 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def rewrite(resolved: ResolvedQuery) -> tuple[ResolvedQuery, Trace]:
-    """The query in the forms that the planner reads, and how it got there.
+    """Returns the query in the forms that the planner reads, and the trace of the rewriting.
 
-    UnsupportedQuery is raised if, by MATCHING NEXT, a predicate that relates events which may be no neighbours is left.
+    UnsupportedQuery is raised if, under MATCHING NEXT, a predicate remains that relates events which may be no
+    neighbours.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def rewrite(resolved: ResolvedQuery) -> tuple[ResolvedQuery, Trace]:
 
 
 def _refuse_undecided(query: Query) -> None:
-    """Raises if what may be bound next depends on more events of a trend than its last one."""
+    """Raises if it depends on more events of a trend than the last one which event may be bound next."""
     if query.matching != NEXT:
         return
     for predicate in query.where:

@@ -11,7 +11,7 @@ from cetdsl.errors import RewriteCycle
 from cetdsl.pattern.text import unparse
 from cetdsl.rewrite.rule import Rule
 
-#: No query that people write comes near this many steps in one batch.
+#: The most steps of one batch; no query that people write comes near.
 STEP_LIMIT = 10_000
 
 
@@ -23,7 +23,7 @@ class Batch:
     rules: tuple[Rule, ...]
 
     def under(self, policy: str) -> Batch:
-        """Returns the batch with the rules alone that keep what they say under a matching policy."""
+        """Returns the batch with only those rules that are valid under a matching policy."""
         return Batch(self.name, tuple(rule for rule in self.rules if policy in rule.policies))
 
 

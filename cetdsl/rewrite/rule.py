@@ -29,9 +29,9 @@ class Keeps(enum.Enum):
 class Rule:
     """A named rewriting of a resolved query.
 
-    ``apply`` gives the rewritten query, or the same object when it has nothing to do. ``doc`` says in the text form of
-    patterns what becomes of what. ``policies`` are the matching policies under which it keeps that: one that tells what
-    holds of whole trends may not know which events could have been bound on the way.
+    ``apply`` returns the rewritten query, or the same object when there is nothing to do. ``doc`` shows the query
+    before and after, in text form. ``policies`` are the matching policies under which the rule preserves what ``keeps``
+    says: a rule about whole trends may change which events could have been bound next, on which other policies depend.
     """
 
     name: str

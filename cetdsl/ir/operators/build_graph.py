@@ -34,7 +34,7 @@ COST_MODELS = {
     "worst-case": "the most partial trends that so many events can have",
 }
 
-#: How complete trends are told where the edges at the ends of a path do not tell them.
+#: How ``explain`` describes the recognition of complete trends by shadows, by kind.
 _SHADOWS = {
     ALL: "from events that may begin a trend to events that may end it, as NOTs and the span allow",
     STATES: "with states that know what precedes a trend, and in which states longer trends read its events",
@@ -47,11 +47,11 @@ _SHADOWS = {
 class BuildGraph(Unary):
     """Builds the graph, within the stage of the operator above.
 
-    ``columns`` of each event are shown, or no trends are listed (None). ``extraction`` says how paths are extracted
-    from the graph, None that they are not listed. If
-    ``balanced``, as many tasks as there are cores share each key: all of them build its graph, and each lists a part of
-    the trends. ``values`` are the weights of events. If ``settled``, the paths come in the same order whenever they are
-    computed. Each ``identified`` event has a further field that tells it from all others.
+    ``columns`` of each event are shown; None: no trends are listed. ``extraction`` says how paths are extracted from
+    the graph; None: they are not listed. If ``balanced``, as many tasks as there are cores share each key: all of them
+    build its graph, and each lists a part of the trends. ``values`` are the weights of events. If ``settled``, the
+    paths come in the same order whenever they are computed. If ``identified``, each event has a further field that
+    identifies it.
     """
 
     spec: KernelSpec
@@ -106,7 +106,7 @@ class BuildGraph(Unary):
 
     @property
     def _them(self) -> str:
-        """The pivots in a word."""
+        """A word that refers to the pivots."""
         return "it" if len(self._pivots) == 1 else "them"
 
     @property

@@ -11,7 +11,7 @@ from cetdsl.ir.windowing import WHOLE
 
 @attrs.frozen
 class BuildPanes(Carry):
-    """Gives a matrix per key and pane: how its events transform the accumulators at its start."""
+    """Gives a matrix per key and pane, by which the pane's events transform the accumulators at its start."""
 
     only_batch = None
     stage = "panes"

@@ -13,8 +13,8 @@ from cetdsl.ir.windowing import WHOLE
 class BuildStretches(Carry):
     """Gives a matrix for each key, pane and stretch, made in the task that reads the events.
 
-    A stretch is a run of events that one task reads, one after the other, from one part of a file. The times of its
-    first and its last event tell whether another stretch has events between them.
+    A stretch is a run of events of a key that one task reads, one after the other, from one part of a file. The times
+    of its first and its last event show whether another stretch has events between them.
     """
 
     stage = "stretches"

@@ -1,4 +1,4 @@
-"""CheckTrends: predicates that only a finished trend can be tested for, and those of NOTs that look at it."""
+"""CheckTrends: Spark tests predicates that need a finished trend, and those of NOTs that depend on one."""
 
 from __future__ import annotations
 

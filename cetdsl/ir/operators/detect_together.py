@@ -30,9 +30,9 @@ class Listed:
 class DetectTogether(Unary):
     """Gives a row per match: its query's name, the key columns of all queries, the window if any slides, the trend.
 
-    Vertices without a query are the sub-patterns that queries share. ``kind`` is the column of the ``kinds`` of events,
-    and ``tests`` are the conditions on single events; ``variables`` are the names of event variables. Queries that are
-    ``walked`` have no vertex: their trends are listed depth first.
+    Vertices without a query are the sub-patterns that queries share (:mod:`cetdsl.ir.slots`). ``kind`` is the column of
+    the ``kinds`` of events, and ``tests`` are the conditions on single events; ``variables`` are the names of event
+    variables. The queries in ``walked`` have no vertex: their trends are listed depth first.
     """
 
     spec: KernelSpec
@@ -71,7 +71,7 @@ class DetectTogether(Unary):
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """The names of the queries that are made of no sub-pattern."""
+        """The names of the queries that are built from no shared sub-pattern."""
         made = {vertex.query for vertex in self.vertices if vertex.parents} | {one.query for one in self.walked}
         return tuple(member.name for number, member in enumerate(self.members) if number not in made)
 

@@ -14,7 +14,7 @@ from cetdsl.ir.operators import words
 from cetdsl.ir.operators.list_trends import ListTrends
 from cetdsl.ir.operators.operator import Step
 
-#: Beyond this many, partial matches are shown by their logarithm.
+#: Above this power of two, ``explain`` shows the number of partial matches by its logarithm.
 _MANY_BITS = 50
 
 

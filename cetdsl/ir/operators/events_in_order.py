@@ -21,24 +21,25 @@ SORTED_BY_SPARK = Sorting("nothing says otherwise")
 class EventsInOrder(Requirement):
     """The requirement of a stage on its events, beside the columns that its query refers to.
 
-    ``values`` are aggregated of each event, and the user's ``columns`` of it are shown; None: no events are. Each
-    ``identified`` event has one more column, the last, that tells it from all others. If ``shared``, as many tasks as
-    there are cores get all events of a key, each with the number of its share.
+    ``values`` are the aggregated terms of each event, and ``columns`` the user's columns of it that are shown; None: no
+    events are shown. If ``identified``, each event has one more column, the last, that identifies it. If ``shared``, as
+    many tasks as there are cores get all events of a key, each with the number of its share.
 
-    If ``settled``, simultaneous events have an order that is the same whenever the rows are computed. Shares of a key
-    agree on its trends only if all of them see its events in the same order, so the events of shares always have it.
+    If ``settled``, simultaneous events have an order that is the same whenever the rows are computed. The events of
+    shares always have such an order, because the shares of a key agree on its trends only if all see its events in the
+    same order.
 
-    Events go to tasks by key and pane if ``in_panes``; without windows there are no keys, and a pane is a range of
-    time. ``sorting`` says who puts those of a task in order, which is no requirement but the planner's decision, as is
-    ``keeping``: how a stream keeps its events.
+    If ``in_panes``, events go to tasks by key and pane; without windows there are no keys, and a pane is a range of
+    time. ``sorting`` says who sorts the events of a task, and ``keeping`` how a stream keeps them. These two are no
+    requirements but decisions of the planner.
 
-    Many queries read the events if ``for_many``, so that each is sent with whatever one of them asks for.
+    If ``for_many``, many queries read the events, so that each event is sent with all that any of them asks for.
 
-    Events that stay ``where_read`` are not sent to the tasks of their keys. Each task has those that it reads, in order
+    If ``where_read``, events are not sent to the tasks of their keys. Each task has the events that it reads, in order
     within each part of a file.
 
-    If there are ``tests``, each event has a bit for each of them that holds of it; ``kind`` is the column of texts that
-    tells the kinds of events apart.
+    If there are ``tests``, each event has a bit per test, which says whether the test holds. ``kind`` is the column
+    whose texts are the kinds of events.
     """
 
     spec: KernelSpec
@@ -80,7 +81,7 @@ class EventsInOrder(Requirement):
             steps.append(Step("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
         if source.is_stream:
-            # Events that are kept whole are so before anything is asked of them.
+            # If events are kept whole, the scan has shown that step already.
             kept = [] if self.keeping.whole else [words.kept(source, self.keeping, in_panes=self.in_panes)]
             return (*steps, *kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])

@@ -1,4 +1,4 @@
-"""Exchange: rows put where, and in the order in which, the operator above requires them."""
+"""Exchange: sends rows to the tasks, and in the order, that the operator above requires."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cetdsl.ir.operators.operator import Operator, Requirement, Step, Unary
 
 @attrs.frozen
 class Exchange(Unary):
-    """Projects, copies, shuffles and sorts the rows of its child as the operator above requires it."""
+    """Projects, copies, shuffles and sorts the rows of its child as the operator above requires."""
 
     gives_rows: Requirement
     only_batch = None
@@ -19,7 +19,7 @@ class Exchange(Unary):
 
 
 def with_exchanges(plan: Operator) -> Operator:
-    """The plan with an exchange wherever an operator requires something of rows that no exchange gives yet."""
+    """Returns the plan with an exchange below each operator whose requirement on rows no exchange fulfils yet."""
     children: list[Operator] = []
     for child, needed in zip(map(with_exchanges, plan.children), plan.requires, strict=True):
         below = child.child if isinstance(child, Exchange) else child

@@ -22,22 +22,22 @@ class FindMatches(Unary):
     Parameters
     ----------
     arrows : Arrows
-        What may follow what; its variables are the ``demands``, by their numbers.
+        The positions that may follow each position; its variables are the numbers of ``demands``.
     demands : tuple of Demand
     single : tuple of bool
-        Of each variable of the query whether a match binds one row to it at most.
+        For each variable of the query, whether a match binds at most one row to it.
     pairs : tuple of Expr
         Predicates on a row and the rows of another variable that the match has bound before.
     whole : tuple of Expr
         Predicates on a whole match.
     skip, skip_variable : int
-        As of :class:`~cetdsl.ir.rows.MatchSpec`; the variable of ``TO_FIRST`` and ``TO_LAST``, else -1.
+        As in :class:`~cetdsl.ir.rows.MatchSpec`; and the variable of ``TO_FIRST`` or ``TO_LAST``, else -1.
     longest : bool
         Whether the longest match that begins at a row is taken.
     columns : tuple of str
         The columns of each event that are shown.
     sorting : Sorting, optional
-        Who puts rows in order, where it is known: the types that Spark finds for terms tell.
+        Who sorts the rows; None until Spark has found the types of terms, which decide it.
     """
 
     arrows: Arrows
@@ -54,7 +54,7 @@ class FindMatches(Unary):
 
     @property
     def searches(self) -> bool:
-        """Whether what a row must satisfy depends on more of the match than the row before it."""
+        """Whether the conditions on a row depend on more of the match than the row before it."""
         strict = self.compiled.machine.matching == STRICT
         demands = (option for demand in self.demands for option in (demand.bound, *demand.unless) if option is not None)
         return bool(self.pairs or self.whole) or (not strict and any(option.predicates for option in demands))

@@ -1,4 +1,4 @@
-"""FindPieces: the partial trends between the anchors of one large graph, the first stage of anchors."""
+"""FindPieces: finds the partial trends between the anchors of one large graph, the first stage of "anchors"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cetdsl.ir.operators.operator import Step
 
 @attrs.frozen
 class FindPieces(OverGraph):
-    """Gives a row per partial trend; each of the tasks that share the graph finds others."""
+    """Gives a row per partial trend; each of the tasks that share the graph finds a different part of them."""
 
     stage = "pieces"
 

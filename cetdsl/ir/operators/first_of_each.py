@@ -9,13 +9,13 @@ from cetdsl.ir.operators.operator import Step
 from cetdsl.ir.operators.sample_trends import SampleTrends
 from cetdsl.ir.operators.top_trends import TopTrends
 
-#: By task first, so that few trends are sent.
+#: How ``explain`` describes that each task chooses first, so that few trends are sent.
 _OF_EACH = ("of each task, and then of all that tasks have left",)
 
 
 @attrs.frozen
 class TopOfEach(TopTrends):
-    """Keeps ``size`` trends of each key and window, which a stream knows all of when the window closes."""
+    """Keeps the ``size`` heaviest trends of each key and window; on a stream, when the window closes."""
 
     stage = "first"
     only_batch = None

@@ -11,7 +11,7 @@ from cetdsl.ir.operators.operator import Requirement, Step
 
 @attrs.frozen(kw_only=True)
 class JoinEvents(DetectTrends):
-    """Gives the rows of :class:`ListTrends`; nothing of a key must fit one task's memory."""
+    """Gives the rows of :class:`ListTrends`; no task needs to hold all events of a key."""
 
     only_batch = "Spark would have to join events of streams"  # type: ignore[assignment]  # as no kernel does
     stage = None  # type: ignore[assignment]  # no kernel runs, unlike for all other listings

@@ -1,4 +1,4 @@
-"""JoinPaths: paths extended by Spark's joins, for a key beyond one task's memory."""
+"""JoinPaths: Spark's joins extend paths event by event, for a key beyond one task's memory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from cetdsl.ir.operators.operator import Step, Unary
 from cetdsl.ir.transitions import transitions_of
 from cetdsl.pattern.expressions import Attribute
 
-#: The types of columns whose orders make no ranges of values.
+#: The types whose values have no quantiles, so that an order over them cannot be cut into ranges of values.
 _WITHOUT_QUANTILES = ("string", "boolean", "binary")
 
 
 @attrs.frozen
 class JoinPaths(Unary):
-    """Gives a row per trend, under the user's names, with these columns of events; ``limit`` ends the rounds."""
+    """Gives a row per trend, under the user's names, with ``columns`` of events; rounds end after ``limit`` trends."""
 
     spec: KernelSpec
     columns: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""JoinPieces: trends out of the partial trends between anchors, the second stage of anchors."""
+"""JoinPieces: joins the partial trends between anchors to trends, the second stage of the algorithm "anchors"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cetdsl.ir.operators.operator import Operator, Requirement, Step, Unary
 
 @attrs.frozen
 class InEveryShare(Requirement):
-    """Requires that as many tasks as there are cores get all rows each, with the number of its share first."""
+    """Requires that as many tasks as there are cores each get all rows, preceded by the number of the task's share."""
 
     order: str
     said: tuple[Step, ...] = ()
@@ -24,7 +24,7 @@ class InEveryShare(Requirement):
 class JoinPieces(Unary):
     """Joins the partial trends along anchors; each task gives an equal part of the trends.
 
-    The ``extraction`` says how many bytes of them a task may hold.
+    ``extraction.memory`` bounds the bytes of partial trends that a task may hold.
     """
 
     child: Operator

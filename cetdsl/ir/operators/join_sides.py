@@ -15,8 +15,8 @@ from cetdsl.pattern.text import quote
 class JoinSides(Operator):
     """Pairs the trends of one key and window, with their bindings merged in order of time.
 
-    No variable is on both sides. Pairs are kept that pass ``predicates``, which relate both, and that last no longer
-    than the span of the source, if it has one.
+    No variable is on both sides. The operator keeps the pairs that satisfy ``predicates``, which relate both sides, and
+    that last no longer than the span of the source, if it has one.
     """
 
     only_batch = "Spark would have to join the trends of both sides as streams"

@@ -10,7 +10,7 @@ from cetdsl.ir.operators.operator import Requirement, Step
 
 @attrs.frozen
 class JoinTogether(DetectTogether):
-    """Gives the rows of :class:`DetectTogether`; nothing of a key must fit one task's memory.
+    """Gives the rows of :class:`DetectTogether`; no task needs to hold all events of a key.
 
     No query is ``walked``.
     """

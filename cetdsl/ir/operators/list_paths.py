@@ -14,7 +14,7 @@ from cetdsl.ir.operators.operator import Step
 class ListPaths(OverGraph):
     """Gives a row per trend; one task lists ``limit`` at most.
 
-    Columns have the user's names if ``named``, and internal ones otherwise. A ``remark`` says why it is done so.
+    Columns have the user's names if ``named``, and internal ones otherwise. ``explain`` shows the ``remark``.
     """
 
     limit: int | None = None

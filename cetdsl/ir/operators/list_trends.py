@@ -16,9 +16,9 @@ from cetdsl.pattern.text import quote, short_pattern
 class ListTrends(Unary):
     """Gives a row per trend: key columns, window, trend.
 
-    ``columns`` of each event are shown; one task lists ``limit`` trends at most. Columns that are ``named`` have the
-    user's names, as in an answer; otherwise they have internal names, for other operators. Each ``identified`` event
-    has a further field that tells it from all others, and its rows have all keys; its columns are never ``named``.
+    ``columns`` of each event are shown; one task lists at most ``limit`` trends. If ``named``, columns have the user's
+    names, as in an answer; otherwise they have internal names, for other operators. If ``identified``, each event has a
+    further field that identifies it, rows have all keys, and columns are never ``named``.
     """
 
     spec: KernelSpec
@@ -47,13 +47,13 @@ class ListTrends(Unary):
 
     @property
     def _search(self) -> tuple[str, ...]:
-        """Describes where the search goes, and the tests that may end a path that it has followed."""
+        """Describes which paths the search follows, and the tests that may reject a path after it was followed."""
         how, tests = "depth first, only where a trend can still be completed", self._tests
         return (f"{how}, as far as that shows before these tests", *tests) if tests else (how,)
 
     @property
     def _tests(self) -> tuple[str, ...]:
-        """Describes what the search does not know beforehand of an event and a state."""
+        """Describes the tests that the search cannot decide in advance for an event and a state."""
         compiled, query = self.compiled, self.spec.query
         pairs = [pair for pair in compiled.pairs if query.pivot not in (pair.left_variable, pair.right_variable)]
         tests = [f"on the path: {words.pair_text(compiled, pair)}" for pair in pairs]

@@ -1,4 +1,4 @@
-"""Merge: the partial results of several tasks or keys, added up."""
+"""Merge: adds up the partial results of several tasks or keys."""
 
 from __future__ import annotations
 

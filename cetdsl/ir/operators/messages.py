@@ -14,7 +14,8 @@ from cetdsl.pattern.expressions import Role
 class Messages(Carry):
     """Gives the answer of each group and window, or partial results if ``spec`` says so.
 
-    The pairs of ``spec`` relate the variables as a forest; under a span each with each, or none.
+    The pairs of ``spec``, as edges between variables, form a forest; with a span they relate each two variables, or
+    there are none.
     """
 
     stage = "messages"
@@ -40,6 +41,6 @@ class Messages(Carry):
         return (Step("kernel: pass sums along the predicates", (*links, *self.carried)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        # Spans are not gone through one by one, but all of a key's at once.
+        # The operator takes all spans of a key at once, not one by one.
         whole = attrs.evolve(self.source, windowing=Windowing(WHOLE))
         return (f"n log n in the events of {words.unit_of(whole if self._spans else self.source)}",)

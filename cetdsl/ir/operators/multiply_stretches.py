@@ -13,7 +13,7 @@ from cetdsl.ir.windowing import WHOLE
 class MultiplyStretches(Unary):
     """Gives the answer of each key and window, or partial results if the specification says so.
 
-    Each row has the keys besides, and tells of a key whose stretches overlap in time in place of an answer.
+    Each row also has all keys. For a key whose stretches overlap in time, a row says so in place of an answer.
     """
 
     stage = "stretched windows"

@@ -28,7 +28,7 @@ class Requirement:
     __slots__ = ()
 
     def steps(self, below: Operator) -> tuple[Step, ...]:
-        """Returns the steps by which the rows of the operator below come to fulfil it."""
+        """Returns the steps that make the rows of the operator below fulfil the requirement."""
         raise NotImplementedError
 
 
@@ -37,11 +37,11 @@ class Operator:
     """A physical operator. A plan is a tree of them, with a scan of events at each leaf.
 
     ``inputs`` names the fields that hold its children, and ``stage`` the stage of :mod:`cetdsl.kernels.entry` that runs
-    it; None: Spark alone, or the stage of the operator above. An operator that ``walks`` goes through the automaton of
-    its query; if it is ``indexed``, an index answers the predicates of each edge, see :mod:`cetdsl.ir.indexes`. The
-    rows of one that ``aggregates`` are aggregates of each group and window; else a row is a trend. ``only_batch`` is
-    the reason why a stream cannot have it; None: a time bucket is answered from its own events alone, when no more of
-    them are awaited.
+    it; None: Spark alone runs it, or the stage of the operator above does. If it ``walks``, it goes through the
+    automaton of its query; if it is ``indexed``, an index answers the predicates of each edge, see
+    :mod:`cetdsl.ir.indexes`. If it ``aggregates``, its rows are aggregates of each group and window; else a row is a
+    trend. ``only_batch`` is the reason why it cannot run on a stream; None: it answers each time bucket from the
+    bucket's own events alone, when no more of them are awaited.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ()
@@ -85,7 +85,7 @@ class Operator:
         """Returns further facts for ``explain``, as pairs of name and text."""
         return (words.number_fact(self.spec.answer.number),) if self.aggregates else ()
 
-    # A plan of one scan has these in common; of a plan of two sides they are the first one's.
+    # The following are those of the scan; in a plan of several sides, those of the first side.
 
     @property
     def source(self) -> Source:

@@ -16,7 +16,8 @@ from cetdsl.ir.operators.rows_in_order import RowsInOrder
 class PairCounts(Unary):
     """Counts pairs of different trends, one of each side, per key and window; reads the union of the sides.
 
-    A third part of the union holds the trends that match on both sides. The rows are partial results of ``groups``.
+    A third part of the union, if there is one, has the trends that match both sides. The rows are partial results,
+    which are to be merged by ``groups``.
     """
 
     outputs: tuple[Output, ...]

@@ -14,7 +14,7 @@ from cetdsl.pattern.text import quote_name
 class PanesInOrder(Requirement):
     """Requires that one task reads the matrices of all panes of a key in order; on a stream, of a key and window.
 
-    If ``in_stretches``, a pane has several, which come in the order of their first events.
+    If ``in_stretches``, a pane has several matrices, one per stretch, which come in the order of their first events.
     """
 
     in_stretches: bool = False

@@ -29,7 +29,7 @@ class PanesInPlace(Carry):
         return *super().facts(), ("panes", words.lengths_of_panes(self.source))
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        # What adds up needs matrices for numbers of many digits only.
+        # Additive accumulators need matrices only if their numbers have many digits.
         adds_up = all(accumulator.is_additive for accumulator in self.spec.answer.accumulators)
         return (
             "linear in the events, besides sorting them",

@@ -1,4 +1,4 @@
-"""Propagate: numbers carried along the automaton, event by event, with an index per edge."""
+"""Propagate: carries numbers along the automaton, event by event, with an index per edge."""
 
 from __future__ import annotations
 

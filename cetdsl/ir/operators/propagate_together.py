@@ -17,9 +17,9 @@ from cetdsl.pattern.text import quote_name
 class PropagateTogether(Unary):
     """Gives the rows of all queries, in shared columns; partial results if the queries' specifications say so.
 
-    ``spec`` says what the rows hold, with windows that span those of all ``members``. ``families`` has the number of a
-    family for each of the common variables: those of one look for the same type. The queries of each of ``sets`` share
-    bursts, and those of each of ``abreast`` a walk over the events.
+    ``spec`` says what the rows hold, with windows that contain those of all ``members``. ``families`` has for each of
+    the common variables the number of its family: variables of one family bind events of one type. The queries of each
+    of ``sets`` share bursts, and those of each of ``abreast`` share a walk over the events (:mod:`cetdsl.ir.sharing`).
     """
 
     spec: KernelSpec

@@ -1,4 +1,4 @@
-"""ReadAgain: answers from the matrices that tasks make of the events they read, or else from events in order."""
+"""ReadAgain: answers from the matrices of stretches; for keys whose stretches overlap, from their events in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cetdsl.ir.operators.operator import Operator, Step, Unary
 class ReadAgain(Unary):
     """Gives the answers of its child, and those of ``instead`` for the keys whose stretches overlap in time.
 
-    The events of these keys are read once more; where there are none, nothing is.
+    The events of these keys are read once more; if there are no such keys, nothing is read.
     """
 
     instead: Operator

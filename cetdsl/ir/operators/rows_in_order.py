@@ -11,8 +11,8 @@ from cetdsl.ir.operators.operator import Operator, Requirement, Step
 class RowsInOrder(Requirement):
     """Requires that one task reads all rows that agree in the columns ``by``, in the given order.
 
-    These are internal names; the order of such rows, and the columns to keep, are SQL. ``select`` is empty where all
-    columns are kept. ``said`` are the steps that ``explain`` shows for it.
+    ``by`` has internal names; ``order``, and ``select`` with the columns to keep, are SQL. ``select`` is empty if all
+    columns are kept. ``said`` are the steps that ``explain`` shows for the requirement.
     """
 
     by: tuple[str, ...]

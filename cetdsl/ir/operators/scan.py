@@ -16,7 +16,7 @@ from cetdsl.pattern.expressions import strip
 from cetdsl.pattern.query import STRICT
 from cetdsl.pattern.text import quote, quote_name
 
-#: So many variables are shown before the rest are only counted.
+#: The most variables that ``explain`` names before it only counts the rest.
 _NAMED = 12
 _KEPT = "keep what some variable can bind"
 
@@ -41,9 +41,9 @@ class Scan(Operator):
         time = f"time: {quote_name(source.time)} ({source.time_type})"
         ties = ("ties broken by " + ", ".join(map(quote_name, source.tie_break)),) if source.tie_break else ()
         skipped = f"rows without a time: {'left out' if source.on_null_time == 'skip' else 'an error'}"
-        # By STRICT, what no variable can bind may lie between two events.
+        # STRICT also needs the events that no variable can bind, as they may lie between two neighbours.
         kept = "tell what variables can bind" if self.compiled.machine.matching == STRICT else _KEPT
-        # For queries that come and go, events are kept before anything is asked of them.
+        # For queries that come and go, the stream keeps events before any query's own columns are computed.
         whole = [words.kept(source, KEPT_WHOLE)] if source.is_stream and source.state.whole else []
         return Step("events", (time, *ties, skipped)), *whole, Step(kept, tuple(conditions))
 
@@ -88,7 +88,7 @@ def _watermark(source: Source) -> str:
 
 
 def waits(source: Source) -> str:
-    """Describes for what an answer of a stream waits, and how long."""
+    """Describes what an answer of a stream waits for, and how long."""
     windowing = source.windowing
     if source.emit == EAGER:
         return "for no event but the last one of a trend"

@@ -14,7 +14,7 @@ from cetdsl.pattern.expressions import Expr
 
 @attrs.frozen
 class ShowGraph(Unary):
-    """Gives the parts of the graph: each from a kernel's pass over the events, or ``joined`` by Spark."""
+    """Gives the parts of the graph: a kernel's pass over the events builds each, or Spark's joins do if ``joined``."""
 
     spec: KernelSpec
     columns: tuple[str, ...]
@@ -26,8 +26,8 @@ class ShowGraph(Unary):
     def events(
         self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] | None = None, *, shared: bool = False
     ) -> Exchange:
-        """Returns the operator for the events that the pass of one part reads; ``shared``: that of each share."""
-        # The shares of a key have copies of its events.
+        """Returns the operator for the events that the pass for one part reads; if ``shared``, all shares read them."""
+        # Events of shares are copied, and copies are not packed.
         sorting = attrs.evolve(self.sorting, packed=not shared)
         needed = EventsInOrder(self.spec, values, columns, shared=shared, settled=True, sorting=sorting)
         return Exchange(self.child, needed)

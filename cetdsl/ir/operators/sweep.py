@@ -1,4 +1,4 @@
-"""Sweep: all trends of a window in one sweep of the events that its predicates compare with."""
+"""Sweep: counts all trends of a window in one sweep over the events that its predicates compare with."""
 
 from __future__ import annotations
 

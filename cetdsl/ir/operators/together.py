@@ -1,4 +1,4 @@
-"""The bases of the operators that answer many queries: some in passes, and each of the others by a plan of its own."""
+"""The base classes of operators that answer many queries: some in common passes, the others by plans of their own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OfMany(Protocol):
 
 @attrs.frozen
 class Together(Operator):
-    """Base of the root of a workload's plan: the rows of its ``passes`` and of the queries ``alone``, put together.
+    """Base of the root of a workload's plan, which puts together the rows of its ``passes`` and of queries ``alone``.
 
     Subclasses add the ``passes`` and the queries that are ``alone``, each a subclass of :class:`Alone`.
     """

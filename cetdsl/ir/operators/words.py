@@ -30,7 +30,7 @@ NUMBER_FORMS = {
     "log2": "log2: the logarithm, good at any size",
 }
 ALONG_EDGES = "grows with the edges of the graph, however many trends there are"
-#: So many queries are named before the rest are only counted.
+#: The most queries that ``explain`` names before it only counts the rest.
 _NAMED = 6
 
 
@@ -61,7 +61,7 @@ def along_paths(limit: int | None = None) -> str:
 
 
 def rounds_before(query: KernelQuery) -> tuple[str, ...]:
-    """Describes the rounds of joins before any path is followed: they find the events on trends, and the edges."""
+    """Describes the rounds of joins before paths are followed: they find the events on trends, and the edges."""
     machine = query.machine
     states = set(range(len(machine.variables)))
     if {state for state, _ in machine.initial} == states == {state for state, _ in machine.final}:
@@ -114,7 +114,7 @@ def amount_of_time(source: Source, amount: int) -> str:
 
 
 def lengths_of_panes(source: Source) -> str:
-    """Describes how long the panes of sliding windows are, which lie between the windows' borders."""
+    """Describes the lengths of the panes of sliding windows."""
     windowing = source.windowing
     rest = windowing.length % windowing.slide
     if not rest:
@@ -198,7 +198,7 @@ def of_list(compiled: Compiled, column: ListColumn) -> str:
 
 
 def cost_of_list(source: Source, compiled: Compiled, column: ListColumn) -> str:
-    """Says of how many pairs of events Spark tests a predicate."""
+    """Describes for how many pairs of events Spark tests a predicate."""
     if column.earlier < 0:
         pairs = "every two events of a key"
     else:
@@ -209,7 +209,7 @@ def cost_of_list(source: Source, compiled: Compiled, column: ListColumn) -> str:
 
 
 def pair_of_list(predicate: Expr, earlier: str, later: str) -> str:
-    """Writes a pairwise predicate over the rows of an earlier and a later event, whatever is bound between them."""
+    """Writes a pairwise predicate over the rows of an earlier and a later event, which need not be neighbours."""
     names = {Role.NEXT: later}
     return quote(with_attributes(predicate, lambda a: Attribute(names.get(a.role, earlier), a.name)))
 
@@ -226,7 +226,7 @@ def pair_text(compiled: Compiled, pair: Pair) -> str:
 
 
 def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison], guards: Iterable[int]) -> list[str]:
-    """Describes what no index answers of an edge: some comparisons, predicates that do not split, and some NOTs."""
+    """Describes the conditions of an edge that no index answers: comparisons, inseparable predicates, and NOTs."""
     variables = compiled.machine.variables
     earlier, later = (compiled.name_of(variables[state]) for state in (edge.source, edge.target))
     tests = [compared(compiled, comparison, earlier, later) for comparison in comparisons]
@@ -236,7 +236,7 @@ def tested(compiled: Compiled, edge: Edge, comparisons: Iterable[Comparison], gu
 
 
 def of_parts(compiled: Compiled) -> tuple[str, ...]:
-    """Describes the parts of the variables that have some."""
+    """Describes the parts of those variables that the planner split."""
     return tuple(one.words for one in compiled.parts)
 
 

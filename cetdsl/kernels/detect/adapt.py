@@ -1,7 +1,8 @@
-"""The loop of detection and adaptation in a kernel, of one branch: per key, what was seen of it and its plan.
+"""The loop of detection and adaptation in a kernel, for one branch: the statistics and the plan of each key.
 
-Events of each variable are counted in each slice of the stream. The selectivity of each pair of variables that
-predicates compare is that of a sample of pairs of events in the order and the distance in time that the pattern allows.
+The loop counts the events of each variable in each slice of the stream. It estimates the selectivity of each pair of
+variables that predicates compare from a sample of pairs of events, in an order and at a distance in time that the
+pattern allows.
 """
 
 from __future__ import annotations
@@ -31,17 +32,18 @@ from cetdsl.kernels.machine.conditions import compare, is_listed
 from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.vocabulary import Bools, Events, Floats, Ints, Places
 
-#: For one selectivity so many places of a slice are looked at, and so many neighbours among the later events there are
-#: tried with as many neighbours among the earlier ones: to read events takes longer than to compare them.
+#: The number of sampled places of a slice per selectivity; and at each place, the number of neighbouring later events
+#: that are compared with as many neighbouring earlier events, because reading events takes longer than comparing them.
 SAMPLE, NEIGHBOURS = 2, 5
-#: So many slices are tried out together, and of their candidates for the first step one in so many.
+#: The number of slices for which the work of a search is estimated together; and of their candidates for the first
+#: step, one in so many is tried.
 TOGETHER, THIN = 8, 128
-#: By default a plan by invariants is left alone unless it tries so many candidates for each event, in such a share of a
-#: key's slices: to read and to sort an event takes as long as to try about eight.
+#: By default, adaptation by invariants only starts for a key if its plan tries so many candidates per event in such a
+#: share of the slices: reading and sorting an event takes as long as trying about eight candidates.
 PAYS, OFTEN = 8.0, 0.125
-#: Where a sample is taken before planning, so many pairs of events are tried, each at another place, of so many events.
+#: For a sample before planning: the number of places at which a pair of events is tried, and of events per slice.
 TRIED, PIECE = 64, 1_000
-#: Those of a linear congruential generator modulo 2^64 (Knuth's MMIX), of which the upper bits are used.
+#: The constants of a linear congruential generator modulo 2^64 (Knuth's MMIX), whose upper bits are used.
 _MULTIPLIER, _INCREMENT = 6_364_136_223_846_793_005, 1_442_695_040_888_963_407
 
 
@@ -63,18 +65,18 @@ class Slice:
 
 @attrs.define
 class _Key:
-    """The state of a key: ``plans`` has one for each of its slices that are complete, and for the next."""
+    """The state of a key: ``plans`` has a plan for each of its complete slices, and one for the next."""
 
     loop: Loop
     #: The sums of its last slices, and its statistics after them.
     seen: Buckets
     now: Floats
     plans: list[Plan]
-    #: Where its complete slices begin and end, in events of the key.
+    #: The borders of its complete slices, counted in events of the key.
     borders: list[int] = attrs.field(factory=lambda: [0])
     #: How many events of the key came before the chunk.
     offset: int = 0
-    #: Its last slices, where they are told.
+    #: The statistics of its last slices, if slices are reported.
     told: SlidingStatistics | None = None
 
 
@@ -98,12 +100,12 @@ def _sample(
     neighbours: int,
     out: Ints,
 ) -> None:  # the arrays of two slots, and what to do with them
-    """Tries pairs of events for each of some slices: row by row of ``out`` how many were tried, and how many passed.
+    """Tries pairs of events for each of some slices; a row of ``out`` gets the numbers of tried and of passed pairs.
 
-    The later event is in the slice, and the earlier one of the same key, no more than a ``window`` before it (0: no
-    matter how long). At each of so many ``samples`` up to so many ``neighbours`` of either side are tried, each with
-    each. Columns of ``slices`` are those of ``_PLACE``. Rows of ``test`` are operator, column of the earlier and of the
-    later event; 6 is a list of the later one.
+    The later event of a pair is in the slice; the earlier one is of the same key, and at most a ``window`` before it
+    (0: any time). At each of ``samples`` places, up to ``neighbours`` events of one side are compared with as many of
+    the other, each with each. Columns of ``slices`` are those of ``_PLACE``. A row of ``test`` has the operator, the
+    column of the earlier event and that of the later event; operator 6 is a list of the later event.
     """
     time, instant = events.time, events.instant
     for s in range(len(slices)):
@@ -134,15 +136,15 @@ def _sample(
 
 @inlined
 def _below(state: int, count: int) -> int:
-    """Returns a number below ``count`` from the upper bits of a generator's state; divisions would be slower."""
+    """Returns a number below ``count`` from the upper bits of a generator's state, without a slow division."""
     return ((state >> 33) & 0x7FFFFFFF) * count >> 31
 
 
 @inlined
 def _reaching(time: Ints, places: Places, begin: int, end: int, least: int) -> int:
-    """The first of ``places[begin:end]`` whose time, which rises, is ``least`` or more; it is looked for from the end.
+    """Finds the first of ``places[begin:end]`` whose time is ``least`` or more; times are ascending.
 
-    Steps double, as a window is short beside a key.
+    The search goes from the end in doubling steps, because a window is short compared with a key.
     """
     step = 1
     while end - step > begin and time[places[end - step]] >= least:
@@ -187,13 +189,13 @@ def _tests(branch: Branch, pairs: tuple[Pair, ...], one: int, other: int) -> Int
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
-#: The operator that compares the sides the other way round.
+#: By operator, the one that compares the exchanged sides.
 _REVERSED = [0, 1, 4, 5, 2, 3]
 
 
-#: Counts the candidates that a search tries for the trends that end in each of some ranges of events: it is given where
-#: they begin and end, how many candidates are enough for each, and that of those of the first step one in so many is
-#: tried.
+#: A function that counts the candidates that a search tries for the trends that end in each of some ranges of events.
+#: Its arguments are the begins and ends of the ranges, the number of candidates at which to stop for each, and a number
+#: n such that one in n candidates of the first step is tried.
 Trial: TypeAlias = Callable[[Ints, Ints, Ints, int], Ints]
 
 
@@ -212,29 +214,29 @@ class BranchLoop:
         assert adapting is not None, "its plan stays"
         self._adapting = adapting
         self._first = Loop(adapting.problem, adapting.algorithm, adapting.adaptation, adapting.statistics)
-        self._first.plan = plan.plan  # what the user asks for, where that is a plan
+        self._first.plan = plan.plan  # the plan that the user requests, if it is one
         self._candidates = candidates
         self._window = span
         problem = adapting.problem
-        #: The pairs of slots that predicates compare, and how each is sampled: its number, both slots,
-        #: the earlier one first, and what is asked of both. Where either may be that, both ways are tried.
+        #: The pairs of slots that predicates compare, and how each is sampled: its number, both slots with the earlier
+        #: one first, and the tests of both. If either slot may be the earlier one, both orders are sampled.
         self._compared = sorted(problem.predicates | problem.adjacent)
         self._tests = [
             (place, *ends, _tests(branch, pairs, *ends))
             for place, (one, other) in enumerate(self._compared)
             for ends in (((one, other), (other, one)) if is_free(one, other, problem) else ((one, other),))
         ]
-        #: The last key of the chunk before, which may go on.
+        #: The last key of the previous chunk, which may continue.
         self._last: tuple[Hashable, _Key] | None = None
         #: The plans that were in force so far, by number.
         self.plans: list[Plan] = []
-        #: What was done so far, for all keys.
+        #: The counts of the work so far, for all keys.
         self.counts = Counts()
-        #: The slices that were complete in the last chunk, where they are asked for.
+        #: The slices that were completed in the last chunk, if they are requested.
         self.slices: list[Slice] = []
         self._pace = Pace(adapting.slice_events)
-        #: Whether plans that are cheap are left alone. A user who says how long slices are has each of them judged, and
-        #: what a tree costs is not told by candidates.
+        #: Whether cheap plans are left alone. They are not if the user sets the length of slices, as each slice is then
+        #: judged; nor for trees, whose work is not measured in candidates.
         by_default = adapting.slice_events is None and adapting.adaptation.method == "invariants"
         self._spares = by_default and not isinstance(plan.plan, TreePlan)
         #: The seconds that deciding and planning had taken when the last chunk began.
@@ -258,13 +260,13 @@ class BranchLoop:
         tables : TableMaker
             Those of the chunk.
         ends : tuple
-            What tells the first key and the last one from all others.
+            Values that identify the first key and the last one.
         keep_from : int
             The first event that the next chunk has again.
         try_out : callable
-            Returns, for an order, what counts the candidates that the search in it tries.
+            Returns, for an order, the function that counts the candidates that a search in this order tries.
         by_slice : bool
-            Whether each slice is a range, and a group, of its own, even where the plan stays, and is told.
+            Whether each slice is a range, and a group, of its own, even if the plan stays, and is reported.
         """
         spent = self.counts.seconds_deciding + self.counts.seconds_planning
         self._pace.chunk(spent - self._spent)
@@ -320,9 +322,9 @@ class BranchLoop:
         try_out: Callable[[Plan], Trial],
         by_slice: bool,
     ) -> dict[int, _Key]:
-        """Decides on the plan behind each slice that is complete by now.
+        """Decides on the plan after each slice that is complete by now.
 
-        Returns the keys of the chunk whose plan changed, or may change later, by their numbers; the last is among them.
+        Returns the keys of the chunk whose plan changed, or may change later, by their numbers; always the last key.
         """
         self.slices = []
         starts = events.segment_start
@@ -333,7 +335,7 @@ class BranchLoop:
         places, own = self._places(starts, going_on)
         keys = {} if going_on is None else {0: going_on}
         begin = np.searchsorted(own, np.arange(last + 2))
-        # Searches need these tables too, so their time is not that of deciding.
+        # Searches need these tables, too, so the time of making them does not count as that of deciding.
         for one in self._candidates if len(places) else ():
             tables.rank_of(one)
         trials = self._trials(begin, going_on, try_out)
@@ -359,7 +361,7 @@ class BranchLoop:
     def _trials(
         self, begin: Ints, going_on: _Key | None, try_out: Callable[[Plan], Trial]
     ) -> list[tuple[int, int, Trial]]:
-        """The trials of the plans in force: in slices of the key that goes on, which has its own, and in all others."""
+        """The trials of the plans in force: for slices of the continued key, which has its own plan, and all others."""
         if not self._spares:
             return []
         parts = [(0, int(begin[-1]), self._first_plan)]
@@ -368,11 +370,11 @@ class BranchLoop:
         return [(start, stop, try_out(plan)) for start, stop, plan in parts if start < stop]
 
     def _costly(self, places: Ints, begin: Ints, trials: list[tuple[int, int, Trial]]) -> Ints:
-        """Returns the first slice of each key after which its plan may change: none where its plan is cheap.
+        """Returns the first slice of each key after which its plan may change; there is none if its plan is cheap.
 
-        Another plan cannot save there what deciding costs. How many candidates a search tries is found out by trying
-        few of those of its first step, all over the key. Statistics begin as many slices before those that are costly
-        as they are over.
+        For a cheap plan, another one cannot save what deciding costs. The number of candidates that a search tries is
+        estimated by trying a few candidates of its first step, all over the key. Statistics start before the first
+        costly slice, by as many slices as they are over.
         """
         own = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
         piece = own * len(places) + places[:, _NUMBER] // TOGETHER
@@ -393,7 +395,7 @@ class BranchLoop:
     def _places(self, starts: Ints, going_on: _Key | None) -> tuple[Ints, Ints]:
         """Returns the slices that are complete by now, in rows of ``_PLACE``, and the number of the key of each."""
         low, size = starts[:-1], np.diff(starts)
-        # Of the key that goes on: its events before the chunk, those of its complete slices, and the number of these.
+        # For the continued key: its events before the chunk, those in complete slices, and the number of these slices.
         offset, begun, number = np.zeros_like(low), np.zeros_like(low), np.zeros_like(low)
         if going_on is not None:
             offset[0], begun[0], number[0] = going_on.offset, going_on.borders[-1], len(going_on.borders) - 1
@@ -406,7 +408,7 @@ class BranchLoop:
         return np.ascontiguousarray(np.stack(places, axis=1), dtype=np.int64), own
 
     def _looked(self, places: Ints, rows: Floats, begin: Ints, costly: Ints, first_goes_on: bool) -> np.ndarray:
-        """Whether a slice of each key must be looked at; of one that goes on it may."""
+        """Returns for each key whether one of its slices must be looked at; for a continued key that may be so."""
         looked = np.zeros(len(begin) - 1, dtype=np.bool_)
         if len(rows):
             watch, window = self._first.watch, self._adapting.slices
@@ -431,7 +433,7 @@ class BranchLoop:
     def _follow(
         self, key: _Key, number: int, places: Ints, rows: Floats, cheap: int, counting: float, by_slice: bool
     ) -> None:
-        """Decides on the plan behind each of some slices of a key; after the first ``cheap`` ones it stays."""
+        """Decides on the plan after each of some slices of a key; after the first ``cheap`` ones the plan stays."""
         at = cheap
         looks: dict[int, Slice] = {}
         before = attrs.evolve(key.loop.counts)
@@ -456,7 +458,7 @@ class BranchLoop:
             self._tell(key, number, places, rows, looks, counting)
 
     def _look(self, key: _Key, number: int) -> Slice:
-        """Lets the decision function look at the slice that was taken in last."""
+        """Lets the decision function look at the slice that was added last."""
         loop = key.loop
         started, before = thread_time(), attrs.evolve(loop.counts)
         plan = loop.observe(loop.watch.statistics(key.now))
@@ -509,9 +511,10 @@ class BranchLoop:
         return counts
 
     def _units(self, places: Ints) -> Floats:
-        """Returns how many units of duration rates are over, behind each slice.
+        """Returns, for each slice, the number of units of duration that rates after it are based on.
 
-        Without a window any event of a key meets all before it: rates are numbers of its events, as far as it has come.
+        Without a window, an event of a key can be in a match with any earlier one, so rates are the numbers of the
+        key's events so far.
         """
         if self._adapting.problem.window is None:
             return places[:, _END].astype(np.float64)
@@ -527,7 +530,7 @@ class BranchLoop:
         samples: int = SAMPLE,
         neighbours: int = NEIGHBOURS,
     ) -> None:
-        """Writes how many pairs of events were tried in each of the chosen slices, and how many passed."""
+        """Samples the chosen slices, and writes how many pairs of events were tried in each, and how many passed."""
         ranks = [tables.rank_of(one) for one in self._candidates]
         items = [tables.candidates(one) for one in self._candidates]
         if not chosen.any():

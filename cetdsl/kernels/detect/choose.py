@@ -1,8 +1,8 @@
 """Puts trends together in an order chosen from the events of each chunk, or by a search that enters no dead ends.
 
-A sample of a chunk tells how many partial matches the best order is expected to have. Where these are not many more
-than the events, or than the trends, binding variables by index takes less time than to find out first which events are
-useful to any trend. Where they are, most partial matches lead nowhere, and that search visits none of them.
+A sample of a chunk yields the expected number of partial matches of the best order. If these are not many more than the
+events or the trends, binding variables in this order with indexes takes less time than finding out first which events
+are on any trend. If they are many more, most partial matches are dead ends, which the other search avoids.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cetdsl.kernels.enumerate.trends import list_by
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns
 
-#: Partial matches for each event, beside those for each trend, up to which an order is taken.
+#: An order is taken up to so many partial matches per event, in addition to so many per trend.
 FEW = 8.0
 
 
@@ -32,11 +32,11 @@ class Chooser:
     def __init__(self, spec: DetectSpec) -> None:
         self._kernel, self._given = spec.trends.kernel, spec.plans
         self._sampling = Detector(self._kernel, spec.plans)
-        #: The search without dead ends; None where patterns stand side by side, which it does not put together.
+        #: The search without dead ends; None for an AND at the top, which it does not support.
         aside = any(len(one.branch.sequences) > 1 for one in spec.plans)
         self._enumerator = None if aside else Enumerator(self._kernel)
         self._detectors: dict[tuple[Hashable, ...], Detector] = {}
-        #: The plans of each chunk so far; None where the search without dead ends was taken.
+        #: The plans of each chunk so far; None if the search without dead ends was used.
         self.chosen: list[tuple[Plan, ...] | None] = []
 
     def enumerate(self, events: Events, slices: Slices, bounds: tuple[Ints, Ints], limit: int = -1) -> Iterator[Block]:
@@ -64,9 +64,9 @@ class Chooser:
         return taken
 
     def _plans(self, events: Events) -> tuple[Plan, ...] | None:
-        """The best orders for some events; None where they are expected to have too many partial matches.
+        """The best orders for some events; None if they are expected to have too many partial matches.
 
-        What a NOT forbids is in no sample: it would take away from partial matches and trends alike.
+        The estimate ignores NOTs, which would reduce partial matches and trends alike.
         """
         plans, partial, few = [], 0.0, 0.0
         for given, seen in zip(self._given, self._sampling.sample(events), strict=True):

@@ -50,7 +50,7 @@ def _lowered(branch: Branch, plain: frozenset[int], codes: int) -> Branch:
 class Detector:
     """Lists the trends of one query over chunk after chunk of sorted events, in the order of plans.
 
-    If ``by_slice``, each slice of the stream is a group, where plans change.
+    If ``by_slice``, each slice of the stream is a group of its own in the counts, for branches whose plans change.
 
     Examples
     --------
@@ -91,9 +91,9 @@ class Detector:
         self._plans = [_settled(plan.plan) for plan in plans]
         self._programs: dict[tuple[int, Plan], Program | TreeProgram] = {}
         self.loops = [self._loop(number, plan) for number, plan in enumerate(plans)]
-        #: Of each branch the ranges of the last chunk, where plans change.
+        #: For each branch, the ranges of the last chunk, if its plans change.
         self.ranges: list[PlanRanges | None] = [None] * len(plans)
-        #: Of each branch the partial matches so far, by group (see :class:`PlanRanges`) and step.
+        #: For each branch, the partial matches so far, by group (see :class:`PlanRanges`) and step.
         self.partial = [np.zeros((1, len(plan.masks)), dtype=np.int64) for plan in self._plans]
 
     def _loop(self, number: int, plan: BranchPlan) -> BranchLoop | None:
@@ -125,8 +125,8 @@ class Detector:
     ) -> Iterator[Block]:
         """Yields all trends of all slices, or the first ``limit`` of them, in blocks of ``block`` bindings.
 
-        With a span, ``bounds`` are the times from which and before which the first event of a trend of each slice lies.
-        Where plans change, ``ends`` tell the first key and the last one from all others.
+        With a span, ``bounds`` are, for each slice, the times from which and before which the first event of a trend
+        lies. If plans change, ``ends`` identify the first key and the last one.
         """
         if not len(events.time) or limit == 0:
             return
@@ -159,7 +159,7 @@ class Detector:
     def _parts(
         self, number: int, chunk: _Chunk, scopes: Scopes, ends: tuple[Hashable, Hashable], keep_from: int
     ) -> Iterator[tuple[Plan, Scopes]]:
-        """The plans in force for a branch, each with the scopes that it is in force in."""
+        """Yields the plans of a branch, each with the scopes in which it is in force."""
         loop = self.loops[number]
         if loop is None:
             yield self._plans[number], scopes
@@ -175,9 +175,9 @@ class Detector:
             yield _settled(loop.plans[chosen]), parts.take(plan == chosen)
 
     def _try_out(self, number: int, chunk: _Chunk, scopes: Scopes, plan: Plan) -> Trial:
-        """Prepares counting the candidates of a search in an order, as :meth:`BranchLoop.ranges` requires.
+        """Returns the function that counts the candidates of a search in an order, see :meth:`BranchLoop.ranges`.
 
-        Tables are made now, as the search itself needs them, too: their time is not that of the trial.
+        The tables are made beforehand: the search itself needs them, too, so their time does not count for the trial.
         """
         program = self._program(number, plan)
         assert isinstance(program, Program), "a tree is not searched"
@@ -189,14 +189,14 @@ class Detector:
             effort = Effort(np.zeros(len(low), dtype=np.int64), enough, thin)
             partial = np.zeros((len(low), len(program.steps.step)), dtype=np.int64)
             for _ in _orders(program.steps, tables, chunk, parts, partial, -1, BLOCK, effort):
-                pass  # what is found will be found again
+                pass  # the search itself will find these trends again
             return effort.tried
 
         return tried
 
 
 class _Chunk(NamedTuple):
-    """A chunk of events with all that plans have in common."""
+    """A chunk of events with the data that all plans share."""
 
     events: Events
     tables: TableMaker
@@ -206,7 +206,7 @@ class _Chunk(NamedTuple):
 
 
 def _settled(plan: Plan) -> Plan:
-    """A tree of one leaf is an order, which stores nothing."""
+    """Returns the plan; a tree of one leaf becomes an order, which stores nothing."""
     return OrderPlan((0,)) if isinstance(plan, TreePlan) and isinstance(plan.root, int) else plan
 
 

@@ -1,4 +1,4 @@
-"""The frames that a search in the order of a plan stands on, and the tests between the events that they bind."""
+"""The stack of frames of a search in the order of a plan, and the tests between the events that frames bind."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cetdsl.kernels.vocabulary import Bools, Events, Index, Ints
 
 
 class Frames(NamedTuple):
-    """The frames that the search stands on, and the state of the steps that are open."""
+    """The stack of frames, as arrays by depth, and the state of the open steps; a frame holds one binding."""
 
-    #: Of each frame its step, the next item to be tried, the item before which to stop, and whether it has a binding
-    #: whose consequences are being tried. ``wide`` is where those that follow it in its set stop, and ``until`` the
-    #: event that they come before.
+    #: For each frame: its step, the next item to try, the item before which to stop, and whether it has a binding whose
+    #: continuations are being tried. ``wide`` is the item before which those stop that follow in its set, and ``until``
+    #: the event before which they lie.
     step: Ints
     next: Ints
     stop: Ints
@@ -27,14 +27,14 @@ class Frames(NamedTuple):
     #: The frames ``start[s]:stop_of[s]`` are those of the slot ``s``.
     slot_start: Ints
     slot_stop: Ints
-    #: What each test compares candidates with.
+    #: The value with which each test compares candidates.
     limit: Ints
-    #: Whether a set that holds an event can be closed, as far as is known, shape (steps, n); empty where no step asks.
+    #: Whether a set with an event can still be closed, as far as is known, shape (steps, n); empty if no step needs it.
     alive: Bools
 
 
 def make_frames(longest: int, slots: int, tests: int, events: int = 0) -> Frames:
-    """Makes room for frames, slots and tests; with marks of ``events`` events for each slot if there are any."""
+    """Makes room for frames, slots and tests, and for marks of ``events`` events per slot if this is not 0."""
     step, following, stop, wide, until = (np.empty(longest, dtype=np.int64) for _ in range(5))
     bound, limit = np.empty(longest, dtype=np.bool_), np.empty(tests, dtype=np.int64)
     start, behind = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
@@ -44,7 +44,7 @@ def make_frames(longest: int, slots: int, tests: int, events: int = 0) -> Frames
 
 @inlined
 def push(frames: Frames, depth: Index, k: Index, first: Index, stop: Index, wide: Index, until: Index) -> None:
-    """Adds a frame without a binding, for a step and the items that are to be tried."""
+    """Adds a frame without a binding, for a step and the items to try."""
     frames.step[depth], frames.bound[depth], frames.next[depth] = k, False, first
     frames.stop[depth], frames.wide[depth], frames.until[depth] = stop, wide, until
 
@@ -60,7 +60,7 @@ def ends_of_path(path_event: Ints, depth: Index) -> tuple[Index, Index]:
 
 @inlined
 def may_neighbour(events: Events, op: int, column: int, other_column: int, event: int, other: int) -> bool:
-    """Whether an event and one that it neighbours satisfy a test; the values of both may be NULL."""
+    """Whether an event and its neighbour satisfy a test; the values of both may be NULL."""
     if op == IN_OWN_LIST:
         return is_listed(events.list_start, events.list_items, column, other, event)
     if op == IN_OTHERS_LIST:
@@ -82,9 +82,9 @@ def tests_hold(
     event: int,
     other: int,
 ) -> bool:
-    """Whether the tests ``start:stop`` of an event and one that it neighbours hold; arrays of events come one by one.
+    """Whether the tests ``start:stop`` of an event and its neighbour hold; takes the arrays of events one by one.
 
-    In the loop of the search this is faster than to hand over all of them at each test.
+    In the loop of the search this is faster than passing the whole tuple at each test.
     """
     allowed = True
     for t in range(start, stop):
@@ -106,6 +106,6 @@ def tests_hold(
 
 @inlined
 def neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: int, other: int) -> bool:
-    """Whether the tests ``start:stop`` of an event and one that it neighbours hold."""
+    """Whether the tests ``start:stop`` of an event and its neighbour hold."""
     arrays = (events.codes, events.valid, events.list_start, events.list_items)
     return tests_hold(test, start, stop, *arrays, event, other)

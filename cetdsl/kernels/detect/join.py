@@ -1,10 +1,11 @@
-"""Partial matches of the nodes of a tree: they are stored, and joined with those of the node's other child.
+"""Stores the partial matches of the nodes of a tree, and joins those of the two children of a node.
 
-The partial matches of all nodes are *rows* of one table, those of a node one behind the other, by their first event. A
-row does not hold its events, but only the first and the last of them, and the two rows that it joins: so it takes 16
-bytes however many events it has. A set of events is a row whose events are a *chain*: sets that begin alike share it.
+The partial matches of all nodes are *rows* of one table; those of a node are consecutive, ordered by their first event.
+A row does not list its events. It has only the first and the last of them, and the numbers of the two rows that it
+joins, so it takes 16 bytes for any number of events. The events of a set form a *chain*, of which sets with the same
+beginning share a part.
 
-All functions here stop when there is no room for another row, and go on from a position when they are called again.
+All functions here stop when there is no room for another row, and continue from a position when they are called again.
 """
 
 from __future__ import annotations
@@ -60,17 +61,17 @@ from cetdsl.kernels.vocabulary import Block, Bools, Events, Index, Ints, Places
 
 
 class Rows(NamedTuple):
-    """The partial matches of all nodes so far, and room for more; the events are those of the chunk."""
+    """The table of partial matches of all nodes, with room for more; events are numbers of the chunk's events."""
 
     first: Places
     last: Places
-    #: The rows that are joined; of a set of events, the end of its chain and -1.
+    #: The two rows that each row joins; for a set of events, the end of its chain and -1.
     left: Places
     right: Places
 
 
 class Chains(NamedTuple):
-    """The events of sets, each with the one before it in its set (-1: it is the first)."""
+    """The events of sets, each with the link of the one before it in its set (-1: it is the first)."""
 
     event: Places
     before: Places
@@ -80,8 +81,8 @@ class Scope(NamedTuple):
     """The scope of a search: event by event from ``begin`` on (:func:`~cetdsl.kernels.detect.trees.scope_of`)."""
 
     begin: int
-    #: Before which event a partial match ends that begins with the event, and from which event on one begins that ends
-    #: with it.
+    #: By event: the event before which a partial match that begins with it must end (``reach``), and the event from
+    #: which on a partial match that ends with it may begin (``back``).
     reach: Ints
     back: Ints
     #: Whether a trend may begin with the event, and whether one may end with it.

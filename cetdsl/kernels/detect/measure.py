@@ -35,7 +35,8 @@ _TYPES = (
 def measure_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Yields rows on each slice of each key: its plan and the decision behind it once, and its partial matches.
 
-    The columns are the key's and those of :data:`~cetdsl.ir.stages.DETECTION`. All plans adapt, if only ``static``.
+    The columns are the key's and those of :data:`~cetdsl.ir.stages.DETECTION`. Each plan has an adaptation, perhaps
+    ``static``.
     """
     detector = Detector(spec.trends.kernel, spec.plans, by_slice=True)
 

@@ -1,9 +1,9 @@
 """The tree of a plan for a branch, as arrays: what each node joins, and which tests two partial matches must pass.
 
 A test compares an event of the *right* partial match with an event of the *left* one, each given by its slot. In a
-sequence the left part comes before the right one in time, and :data:`EDGE` is the first event of the right one, or the
-last event of the left one, which are neighbours. Of several sequences side by side, each part may hold some of any, and
-of one sequence the right part may hold what comes before.
+single sequence the left part comes before the right one in time, and :data:`EDGE` stands for the first event of the
+right part or the last event of the left part, which are neighbours. For several sequences (AND at the top), each part
+may have slots of any sequence, and for some of them the right part may have the earlier slots.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ NONE = -2
 #: tests of single events begin, those of sets, and where these end, the test by order that a tree of extremes answers
 #: (-1: none), and the slots of the left part that all of the right one comes after, and before (``NONE``: none).
 SLOT, LEFT, RIGHT, MASK, TESTS, SET_TESTS, TESTS_END, SORTED, BEHIND, BEFORE, FIELDS = range(11)
-#: Columns of ``Tree.test``: ``column of the right event  <op>  other_column of the left event``; for lists, their
-#: number is both. Of sets of events they are the first right and the last left one, or the other way round if the right
-#: part comes before (``BACKWARDS``).
+#: Columns of ``Tree.test``: ``column of the right event  <op>  other_column of the left event``; for lists, both are
+#: the number of the list. For sets of events, the events are the first right and the last left one, or the last right
+#: and the first left one if the right part comes first (``BACKWARDS``).
 OP, COLUMN, OTHER_COLUMN, EVENT, OTHER_EVENT, BACKWARDS = range(6)
 #: An operator beyond those of steps: the events follow each other in time.
 IN_TIME = 9
@@ -54,7 +54,7 @@ class Hashed(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The nodes of a tree, children before parents, with what each of them joins."""
+    """The nodes of a tree, children before parents, and their tests."""
 
     #: Shape (nodes, FIELDS), by the columns above.
     node: Ints
@@ -63,14 +63,14 @@ class Tree(NamedTuple):
 
 
 class TreeProgram(NamedTuple):
-    """The data of a branch and a tree for a search."""
+    """A branch and a tree, laid out for a search."""
 
     tree: Tree
-    #: By node, what its right parts are hashed by.
+    #: By node, the equalities by which its right parts are hashed.
     hashed: tuple[Hashed | None, ...]
-    #: By slot, what it can be bound to.
+    #: By slot, the events that it can be bound to.
     candidates: tuple[Candidates, ...]
-    #: The branch in the order of the pattern: what sets of events ask, and what is judged of gaps.
+    #: The branch laid out in the order of the pattern, for the tests within sets of events and the judgements of gaps.
     steps: Steps
 
 
@@ -106,7 +106,7 @@ def _asked_of(left: Sequence[int], right: Sequence[int], branch: Branch, pairs: 
         if later == earlier + 1:
             singles += _of_neighbours(branch.between[earlier] or Between(), earlier, later, backwards=backwards)
     if not several:
-        # Where both ends of a sequence meet, no slots need to be looked for.
+        # The events are at the ends where the two parts meet, so that no slots have to be looked up.
         singles = [(*test[:EVENT], EDGE, EDGE, 0) for test in singles]
         behind = EDGE
     sets: list[tuple[int, ...]] = []
@@ -137,7 +137,7 @@ def _of_neighbours(between: Between, earlier: int, later: int, *, backwards: boo
 
 
 def _index(singles: list[tuple[int, ...]], branch: Branch) -> tuple[Hashed | None, list[tuple[int, ...]], int | None]:
-    """Chooses the events with the most equalities for the hash, and a test by order; returns the tests left to ask."""
+    """Chooses the events with the most equalities for the hash, and a test by order; also returns the other tests."""
 
     def is_indexed(test: tuple[int, ...]) -> bool:
         sets = (slot >= 0 and branch.slots[slot].kleene for slot in (test[EVENT], test[OTHER_EVENT]))

@@ -1,4 +1,4 @@
-"""Opens a step of a plan: which events its slot may bind, and what candidates are compared with."""
+"""Opens a step of a plan: finds the events that its slot may bind, and the values that candidates are compared with."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def reach(
     k: Index,
     depth: Index,
 ) -> tuple[Index, Index, Index]:
-    """Returns between which events the slot of a step may begin, and where its set may end at the latest."""
+    """Returns the range of events with which the slot of a step may begin, and the event before which its set ends."""
     step, others, slot_start, slot_stop = steps.step, steps.other, frames.slot_start, frames.slot_stop
     below, above, spans = step[k, BELOW], step[k, ABOVE], len(extents.span_stop) > 0
     low, high = scopes.low[scope], scopes.high[scope]
@@ -82,7 +82,7 @@ def reach(
 
 @inlined
 def set_limits(steps: Steps, codes: Ints, valid: Bools, path_event: Ints, frames: Frames, k: Index) -> bool:
-    """Looks up what the tests of a step compare each candidate with; returns whether there can be one that passes."""
+    """Looks up the values with which a step's tests compare candidates; returns whether any candidate can pass."""
     test, limit = steps.test, frames.limit
     possible = True
     for t in range(steps.step[k, EACH], steps.step[k, FIRSTS]):
@@ -106,9 +106,9 @@ def set_limits(steps: Steps, codes: Ints, valid: Bools, path_event: Ints, frames
 def in_bucket(
     tables: Tables, row: Index, event: Index, low: Index, high: Index, wide: Index
 ) -> tuple[Index, Index, Index]:
-    """Returns the items that go with an event: the first from ``low`` on, and where those before ``high`` stop.
+    """Returns the range of items in an event's bucket: the first from ``low`` on, and the one from ``high`` on.
 
-    The third number is where those before ``wide`` stop, which is no earlier than ``high``.
+    The third number is the first item from ``wide`` on, which is no earlier than ``high``.
     """
     zero: Index = np.int64(0)
     first, stop, widest = zero, zero, zero
@@ -141,10 +141,10 @@ def items_between(
 def mark_alive(
     steps: Steps, events: Events, item: Places, k: Index, first: Index, stop: Index, behind: Index, alive: Bools
 ) -> int:
-    """Marks which of the items ``first:stop`` can lie in a set that ends beside the event ``behind`` it.
+    """Marks as alive the items in ``first:stop`` that can lie in a set in front of the event ``behind``.
 
-    From the last item to the first: one that may end a set, or that some later one which is alive may follow, by the
-    test between neighbours that compares by order. Returns the end of the items that are alive.
+    It goes from the last item to the first. An item is alive if it may end a set, or if a later item that is alive may
+    follow it by the test between neighbours that compares by order. Returns the end of the items that are alive.
     """
     steps, events = borrowed(steps), borrowed(events)
     step, inner, codes, valid = steps.step, steps.inner, events.codes, events.valid

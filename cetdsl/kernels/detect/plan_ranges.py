@@ -1,7 +1,7 @@
 """Ranges of a chunk's events in which one plan is in force, and the scopes that are cut by them.
 
-The stream of a key is cut into slices of so many events. A plan is in force in whole slices, and finds the trends whose
-last event lies in them: each trend is found by exactly one plan, whenever plans change.
+The stream of a key is cut into slices of a number of events. A plan is in force for whole slices, and finds the trends
+whose last event lies in them. So exactly one plan finds each trend, whenever plans change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cetdsl.kernels.vocabulary import Ints
 
 
 class PlanRanges(NamedTuple):
-    """Ranges ``low:high`` of events, one behind the other, each with the numbers of its plan, group, key and slice."""
+    """Consecutive ranges ``low:high`` of events, each with the numbers of its plan, group, key and slice."""
 
     low: Ints
     high: Ints

@@ -1,4 +1,4 @@
-"""Scopes: the parts of a chunk that are searched one after the other, each for the trends that it answers."""
+"""Scopes: the ranges of a chunk's events that are searched one after the other, each for its own trends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 
 
 class Scopes(NamedTuple):
-    """Ranges of events, shape (scopes,): the trends in ``low:high`` are found that begin and end in further ranges."""
+    """Scopes as arrays of shape (scopes,): all events of a trend lie in ``low:high``.
+
+    Further ranges bound the first and the last event of a trend.
+    """
 
     low: Ints
     high: Ints
@@ -20,11 +23,11 @@ class Scopes(NamedTuple):
     first_high: Ints
     last_low: Ints
     last_high: Ints
-    #: The slice that each scope is of, and its events: those that negations look at.
+    #: The slice of each scope, and the range of the slice's events, which negations look at.
     slice: Ints
     slice_low: Ints
     slice_high: Ints
-    #: The group whose partial matches those of the scope are counted with.
+    #: The group in which the partial matches of the scope are counted.
     group: Ints
 
     def take(self, chosen: Bools | Ints) -> Scopes:

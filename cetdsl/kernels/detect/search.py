@@ -1,9 +1,9 @@
-"""Trends put together in the order of a plan, depth first.
+"""Puts trends together in the order of a plan, by depth-first search.
 
-A *frame* holds one binding, and where the search for another one in its place goes on. A slot that binds a set of
-events has a frame for each of them. The frames of a step come after those of the steps before it. When a step is
-*opened*, what its tests compare candidates with is looked up once (its *limits*), and so is the range of its items that
-the neighbours in time, the scope and the longest span leave.
+A *frame* holds one binding, and the place at which the search for another binding in its place continues. A slot that
+binds a set of events has a frame for each of them. The frames of a step come after those of earlier steps. When the
+search *opens* a step, it looks up once the values with which the step's tests compare candidates (its *limits*), and
+the range of its items that is allowed by the bound neighbours in time, the scope and the longest span.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ OPENING = OWN
 class Effort(NamedTuple):
     """Counts the candidates that a search tries, by the group of the scope, and limits them."""
 
-    #: The candidates that were tried, or marked, shape (groups,), and how many are enough: then the rest is left out.
+    #: The numbers of candidates tried or marked, shape (groups,), and those at which the search of a group stops.
     tried: Ints
     enough: Ints
-    #: Of the candidates of the first step, one in so many is tried.
+    #: One in so many candidates of the first step is tried.
     thin: int
 
 
@@ -91,7 +91,7 @@ def judge(
     depth: int,
 ) -> bool:
     """Judges the gaps whose events are all bound once step ``k`` has bound its slot."""
-    # It takes more than ten arguments as it is called where all of them are at hand, each in its own tuple.
+    # It has more than ten parameters because its callers have each of these tuples at hand.
     judged = steps.judged
     slice_low, slice_high = scopes.slice_low[scope], scopes.slice_high[scope]
     for row in range(steps.step[k, JUDGED], steps.step[k, JUDGED_END]):
@@ -142,9 +142,9 @@ def put_in_time(label: Ints, begin: Index, end: Index, instant_start: Places) ->
 def _write_trend(
     step: Ints, path: Path, frames: Frames, instant_start: Places, in_order: bool, depth: Index, label: Ints, end: Index
 ) -> None:
-    """Writes the labels of the trend that the frames are up to an ``end``.
+    """Writes the labels of the trend in the frames, such that they end at ``end``.
 
-    The last label is not on the path yet, as memory that was just written would hold up the copying.
+    The last label is not on the path yet, because copying memory that was just written would stall.
     """
     last, begin = len(step) - 1, end - depth
     own = path.event[depth - 1] | step[last, BITS]
@@ -171,7 +171,7 @@ def _write_trend(
 def _followers(
     steps: Steps, tables: Tables, extents: Extents, frames: Frames, k: Index, d: Index, one: Index, begun: bool
 ) -> tuple[Index, Index, Index]:
-    """Returns the items that may follow an event in the set of a frame, and the event that they come before."""
+    """Returns the range of items that may follow an event in a frame's set, and the event before which they lie."""
     step, follow = steps.step, steps.step[k, FOLLOW]
     first, stop, until = frames.next[d], frames.wide[d], frames.until[d]
     if begun and step[k, WIDE_SETS]:
@@ -184,7 +184,7 @@ def _followers(
 
 @inlined
 def _may_follow(steps: Steps, extents: Extents, events: Events, k: Index, apart: bool, one: int, other: int) -> bool:
-    """Whether an event may come right behind another one of its set; ``apart``: among items of their own."""
+    """Whether an event may directly follow another one in its set; ``apart`` if followers have tables of their own."""
     ordered, begin, end = steps.step[k, FOLLOW_SORTED], steps.step[k, INNER_LEFT], steps.step[k, INNER_END]
     if extents.instant_start[one] <= other:
         return False
@@ -225,22 +225,22 @@ def search(
     at: Ints,
     out: Block,
 ) -> None:
-    """Goes on from the position ``at`` until the block is full or all trends are found.
+    """Continues the search from the position ``at`` until the block is full or all trends are found.
 
     Parameters
     ----------
     steps, tables, extents, events
         The plan, and the chunk.
     scopes : Scopes
-        What is searched; the position's window is the number of a scope.
+        The scopes to search; the position's window is the number of a scope.
     conditions, gaps
-        What it takes to judge gaps; None where none is judged, and where no negation is correlated.
+        The data for judging gaps: ``gaps`` is None if none is judged, ``conditions`` if no negation is correlated.
     path, frames : Path, Frames
-        The bindings that the search stands on.
+        The current bindings of the search.
     partial : int64 array, shape (groups, steps)
         The partial matches of each step, which are counted here by the group of the scope.
     effort : Effort
-        How much is tried.
+        The limits on candidates, and their counts.
     at : int64 array
         A position, see :mod:`~cetdsl.kernels.enumerate.blocks`.
     out : Block
@@ -267,7 +267,7 @@ def search(
     for s in range(count):
         in_order = in_order and step[s, SLOT] == s
     while True:
-        if need > 0:  # the frames are a trend to be written
+        if need > 0:  # the frames hold a trend that is to be written
             if trends == most or bindings + need > size:
                 break
             bindings += need
@@ -305,7 +305,7 @@ def search(
         slot, several = step[k, SLOT], step[k, MOST] > 1
         follow, begun = step[k, FOLLOW], d == slot_start[slot]
         if several and f_bound[d]:
-            # All that follows from this binding has been found, but for larger sets.
+            # All trends with this binding have been found, except for those with larger sets.
             f_bound[d] = False
             if depth - slot_start[slot] < step[k, MOST]:
                 one = path_event[d]

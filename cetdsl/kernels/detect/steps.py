@@ -1,9 +1,9 @@
 """The order of a plan for a branch, as arrays: what each step binds, and which tests a candidate must pass.
 
-A *test* compares a candidate with an event that is bound already, or with the one before it in the same slot. Those of
-a step come in four groups: tests of *each* candidate, of the *first* event of a set, of an event that follows another
-one in its set (*inner*), and of the last event of a set, when it *closes*. Where a slot binds one event, all tests but
-the inner ones are of each candidate.
+A *test* compares a candidate with an event that is bound already, or with the one before it in the same slot. The tests
+of a step form four groups: those of *each* candidate, of the *first* event of a set, of an event that follows another
+one in its set (*inner*), and of the last event of a set, when the set *closes*. If a slot binds one event, all tests
+except the inner ones are in the group of each candidate.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ IN_OWN_LIST, IN_OTHERS_LIST, UNLIKE_ALL = 6, 7, 8
 ALL, FIRST, LAST = 0, 1, 2
 #: A slot may bind any number of events.
 ANY_NUMBER = 2**62
-#: What is judged of a gap: no match of a negation before the trend, or after it; or of a correlated one in any gap.
+#: The kinds of judgements: no match of a negation before the trend; none after it; none of a correlated one in any gap.
 BEFORE, AFTER, CORRELATED = 0, 1, 2
 
 
-#: Events that follow another one in a set are looked for among all of a step, among these by a tree of their own, or in
-#: buckets of their own; or in these, which are the same for the whole set.
+#: Where the search looks for events that follow another one in a set (0: among the step's own items): among items with
+#: a tree of their own; in buckets of their own; or in the step's bucket, which is the same for the whole set.
 IN_OWN_ORDER, IN_OWN_BUCKETS, SAME_BUCKET = 1, 2, 3
 
 
@@ -77,7 +77,7 @@ class Test(NamedTuple):
 #: FOLLOW: how the events that follow another one in a set are looked for, IN_OWN_ORDER, IN_OWN_BUCKETS or SAME_BUCKET.
 #: FOLLOW_SORTED: the inner test by order that a tree of extremes answers (-1: none).
 #: INNER_LEFT: where the inner tests begin that neither this tree nor buckets answer.
-#: PRUNED: whether it is found out first which events can lie in a set that closes.
+#: PRUNED: whether the search first finds the events that can lie in a set that closes.
 #: FIELDS: the number of columns.
 (SLOT, LEAST, MOST, VARIABLE, BITS, BELOW, ABOVE, LOWEST, HIGHEST, EACH, FIRSTS, CLOSE, TESTS_END) = range(13)
 (INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END) = range(13, 20)
@@ -86,7 +86,7 @@ class Test(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The slots that steps bind, and their tests: few arrays, as a search has to hold each of them apart."""
+    """The slots that steps bind, and their tests, in few arrays, each of which a search passes on by itself."""
 
     #: Shape (steps, FIELDS), by the columns above.
     step: Ints
@@ -94,15 +94,15 @@ class Steps(NamedTuple):
     test: Ints
     #: The same for the tests of an event and the one before it in its set.
     inner: Ints
-    #: What is judged, the negation, the slots before and behind the gap (-1: none), and the first and the last slot of
-    #: their sequence; shape (judgements, 6).
+    #: The kind of each judgement, its negation, the slots before and behind the gap (-1: none), and the first and the
+    #: last slot of their sequence; shape (judgements, 6).
     judged: Ints
-    #: The first and the last slot that are bound of other sequences, shape (sequences by step, 2).
+    #: The first and the last bound slot of each other sequence, step by step, shape (sequences by step, 2).
     other: Ints
 
 
 class Buckets(NamedTuple):
-    """The equalities by which the candidates of a step are hashed, and which event of the bound slot they look at."""
+    """The equalities by which the candidates of a step are hashed, and the event of the bound slot that they name."""
 
     slot: int
     last: bool
@@ -110,14 +110,14 @@ class Buckets(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The events that a slot can be bound to at all: those of a variable with some columns that are not NULL."""
+    """The candidates of a slot: the events of a variable whose values in some columns are not NULL."""
 
     variable: int
     columns: tuple[int, ...]
 
 
 class Program(NamedTuple):
-    """The data of a branch and an order for a search; by step, except for ``steps``."""
+    """A branch and an order, laid out for a search; all fields but ``steps`` are by step."""
 
     steps: Steps
     candidates: tuple[Candidates, ...]
@@ -127,11 +127,11 @@ class Program(NamedTuple):
 
 
 class Negations(NamedTuple):
-    """The numbers of a query's negations: those that look at no trend, and what those that do are numbered as."""
+    """A query's negations: the numbers of those that do not look at the trend, and the numbering of those that do."""
 
     plain: frozenset[int]
     correlated: dict[int, int]
-    #: The variables of the trend that each correlated one looks at.
+    #: The variables of the trend that each correlated negation looks at.
     mentions: dict[int, frozenset[int]]
 
 
@@ -145,7 +145,7 @@ class _Branch:
         self.span = span
 
     def candidates(self, slot: int) -> Candidates:
-        """Leaves out events that no partial match can take, whatever the order, because a column is NULL."""
+        """Returns the candidates of a slot, without events that no order can bind because a compared value is NULL."""
         own = self.branch.slots[slot]
         bound = {other.variable for other in self.branch.slots}
         columns = set()
@@ -229,14 +229,14 @@ def _as_later(between: Between, other: int) -> list[Test]:
 
 
 def _hashed(tests: list[Test], kleene: set[int]) -> tuple[Buckets | None, list[Test]]:
-    """Chooses the event with the most equalities for the buckets, and returns the tests that are left."""
+    """Chooses the bound event with the most equalities for the buckets; also returns the remaining tests."""
     by_event: dict[tuple[int, int], list[Test]] = {}
     for test in tests:
         if test.op == OPERATORS["="]:
             by_event.setdefault((test.other, test.which if test.other in kleene else ALL), []).append(test)
     if not by_event:
         return None, tests
-    # All events of a set must be alike, which the buckets do not say.
+    # For a set, the equality must hold with all of its events, which buckets by one event do not ensure.
     (slot, which), chosen = max(by_event.items(), key=lambda one: (one[0][0] not in kleene, len(one[1])))
     comparisons = tuple(Comparison("=", test.column, test.other_column) for test in chosen)
     whole = slot in kleene and which == ALL
@@ -264,7 +264,7 @@ def lay_out_steps(
     asked = _Branch(branch, pairs, negations, span)
     kleene = {k for k, slot in enumerate(branch.slots) if slot.kleene}
     bits = variable_bits(ints([slot.variable for slot in branch.slots])).tolist()
-    # Rows of an array take several times as long to fill as lists, and a plan that changes waits for this.
+    # Filling rows of an array would take several times as long as filling lists, and changing a plan waits for this.
     step = [[0] * FIELDS for _ in order]
     tests: list[Test] = []
     inner: list[Test] = []
@@ -300,8 +300,8 @@ def lay_out_steps(
             own[field] = len(tests)
             tests += some
         own[TESTS_END] = len(tests)
-        # What buckets answer comes first, then what a tree does, then the others. Where the step has buckets, these say
-        # something of each event of the set, so that there are no others for those that follow.
+        # Tests that buckets answer come first, then one for a tree, then the others. If the step has buckets, they
+        # apply to each event of the set, so that followers have no buckets of their own.
         in_buckets = hashed is None
         neighbours = sorted(asked.inner(slot), key=lambda one: _indexed(one, in_buckets=in_buckets))
         own[INNER], own[INNER_END] = len(inner), len(inner) + len(neighbours)

@@ -1,9 +1,9 @@
 """The tables in which a step finds its candidates: events by variable, buckets by value, trees of extremes.
 
-The candidates of a step are a range of its *items*: the events that its slot can be bound to, by time, or first by the
-bucket and then by time. Where a test compares by order, a tree over the items holds the smallest or largest value of
-each 16 items, of each 16 such groups, and so on: the next item of which the test holds is found without a look at those
-between.
+The *items* of a step are the events that its slot can be bound to, ordered by time, or by bucket and then time. The
+candidates of the step are a range of its items. If a test compares by order, a *tree of extremes* over the items holds
+the smallest or largest value of each 16 items, of each 16 such groups, and so on, so that the next item for which the
+test holds is found without looking at the items between.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from cetdsl.kernels.machine.lookups import LARGEST, LEVELS, Pool, add_levels, le
 from cetdsl.kernels.machine.program import OPERATORS, equality_codes
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 
-#: The columns of ``Tables.place``: where a step's items begin; the row of its ranks (-1: it has buckets) and of its
-#: probes (-1: it has none); where its buckets begin; and where the levels of its tree do, from ``LEVEL`` on.
+#: The columns of ``Tables.place``: where a step's items begin; the row of its ranks (-1: it has buckets) and the row of
+#: its probes (-1: it has none); where its buckets begin; and, from ``LEVEL`` on, where the levels of its tree begin.
 ITEMS, RANKS, PROBES, BUCKETS, LEVEL = range(5)
 
 
 class Tables(NamedTuple):
-    """The tables of all steps of a plan, one behind the other, perhaps among those of other plans."""
+    """The tables of all steps of a plan, concatenated, perhaps with those of other plans."""
 
-    #: Shape (2 * steps, LEVEL + LEVELS), by the columns above; the second half is of the events that follow another one
-    #: in a set, where they are looked for apart (``FOLLOW`` of :mod:`~cetdsl.kernels.detect.steps`).
+    #: Shape (2 * steps, LEVEL + LEVELS), by the columns above. The second half is for events that follow another one in
+    #: a set, if these have tables of their own (``FOLLOW`` of :mod:`~cetdsl.kernels.detect.steps`).
     place: Ints
     #: The items of steps.
     item: Places
-    #: ``rank[r, i]`` items of the steps whose ranks are in row ``r`` lie before the event ``i``.
+    #: ``rank[r, i]`` is the number of items before the event ``i``, for the steps whose ranks are in row ``r``.
     rank: Places
     #: The first item of each bucket, counted from the first of its step.
     bucket: Places
-    #: ``probe[p, i]`` is the bucket of the candidates that go with the event ``i``; -1: none do.
+    #: ``probe[p, i]`` is the bucket of the candidates whose values equal those of the bound event ``i``; -1: none do.
     probe: Places
-    #: ``key[key_start[t] + i]`` is the value of the item ``i`` that the test ``t`` asks for, where it is of each item.
+    #: ``key[key_start[t] + i]`` is the value of the item ``i`` that the test ``t`` compares, for tests of each item.
     key: Ints
     key_start: Ints
 
@@ -102,7 +102,7 @@ def _look_up(codes: Ints, column: int, items: Places, key: Ints) -> None:
 
 @jit
 def into_buckets(items: Places, codes: Ints, buckets: int) -> tuple[Places, Places]:
-    """Sorts items by their code, stably, without those that have none; also returns where each bucket begins."""
+    """Sorts items stably by their code, and drops those without one; also returns where each bucket begins."""
     start = np.zeros(buckets + 1, dtype=np.int32)
     for i in items:
         if codes[i] >= 0:
@@ -151,7 +151,7 @@ def extents_of(events: Events, span: int) -> Extents:
 
 
 class TableMaker:
-    """Makes the tables of plans over one chunk of events; what plans have in common is made once."""
+    """Makes the tables of plans over one chunk of events; tables that plans share are made once."""
 
     def __init__(self, events: Events) -> None:
         count = len(events.time)
@@ -201,7 +201,10 @@ class TableMaker:
         return ranks
 
     def codes_of(self, comparisons: tuple[Comparison, ...]) -> tuple[Ints, Ints, int]:
-        """Returns codes of all events as candidates and as bound ones, equal where they go together, and how many."""
+        """Returns codes of all events as candidates, their codes as bound events, and the number of codes.
+
+        Two codes are equal if the events satisfy all of the equalities.
+        """
         if comparisons not in self._codes:
             self._codes[comparisons] = equality_codes(comparisons, self._events)
         return self._codes[comparisons]

@@ -1,7 +1,8 @@
-"""Trends put together in the tree of a plan: the partial matches of each node are stored, and shared by windows.
+"""Puts trends together along the tree of a plan, and stores the partial matches of each node, which windows share.
 
-Scopes are taken in *batches*, so that no more is stored than serves the next ones. Within a batch, a partial match is
-found once, however many windows it lies in; the root's are written to each of them as soon as there are some thousand.
+Scopes are processed in *batches*, so that only partial matches for the current batch are stored. Within a batch, each
+partial match is found once, for all windows that it lies in. Those of the root are the trends; they are written to each
+of their windows as soon as there are some thousands.
 """
 
 from __future__ import annotations
@@ -40,23 +41,23 @@ from cetdsl.kernels.machine.conditions import Conditions
 from cetdsl.kernels.machine.lookups import LARGEST, LEVELS, add_levels, level_starts
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Places
 
-#: Rows that a batch should store, and the most that one scope may: 16 bytes each.
+#: The number of rows that a batch should store, and the most that one scope may store; a row takes 16 bytes.
 WANTED, MOST_ROWS = 1 << 21, 1 << 26
-#: Rows of the root that are found before they are written.
+#: The number of rows of the root that are found before they are written.
 AT_ONCE = 1 << 16
-#: Events of the first batch, and the fewest and most of any.
+#: The number of events of the first batch, and the fewest and the most events of any batch.
 FIRST_BATCH, FEWEST, MOST_EVENTS = 1 << 14, 1 << 8, 1 << 22
 
 
 class _Full(Exception):
-    """Raised if there is no room for the partial matches of several scopes at once."""
+    """Raised if there is no room for the partial matches of several scopes together."""
 
 
 class TreeSearch:
     """Finds the trends of one branch in the scopes of a chunk, along a tree.
 
-    ``conditions`` and ``gaps`` are as of :func:`~cetdsl.kernels.detect.search.search`, and ``partial`` counts the
-    partial matches of each node (of the root: the trends) by the group of the scope that their last event is in.
+    ``conditions`` and ``gaps`` are those of :func:`~cetdsl.kernels.detect.search.search`. ``partial`` counts the
+    partial matches of each node (for the root, the trends) by the group of the scope in which their last event lies.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class TreeSearch:
         return starts[-1]
 
     def _leaf(self, k: int, scope: Scope, at: Ints, several: bool) -> None:
-        """Stores what a slot can be bound to."""
+        """Stores the events, or sets of events, that a slot can be bound to."""
         slot = int(self._tree.node[k, SLOT])
         steps, end = self._program.steps, scope.begin + len(scope.reach)
         items = self._tables.candidates(self._program.candidates[slot])
@@ -196,7 +197,7 @@ class TreeSearch:
         start, stop = starts[right], starts[right + 1]
         item = np.arange(start, stop, dtype=np.int32)
         if self._program.steps.step[-1, LASTLY]:
-            # Rows are found by their left parts, and in a sequence alone these begin them.
+            # Rows were found in the order of their left parts. Only in a single sequence do these begin the rows.
             item = item[np.argsort(self._rows.first[start:stop], kind="stable")]
         bucket = np.array([0, stop - start], dtype=np.int32)
         probe, slot = np.zeros(0, dtype=np.int64), EDGE
@@ -217,7 +218,7 @@ class TreeSearch:
         return RightSide(item, bucket, probe, slot, key, levels)
 
     def _make_room(self, rows: int, links: int, several: bool) -> None:
-        """Makes room for rows and links; for few if they are of ``several`` scopes, which can be parted."""
+        """Makes room for rows and links; less if they are of ``several`` scopes, as the batch can then be divided."""
         if max(rows, links) > (MOST_ROWS // 16 if several else MOST_ROWS):
             if several:
                 raise _Full
@@ -259,11 +260,10 @@ def _in_pieces(scopes: Scopes, extents: Extents) -> Scopes:
 
 
 def scope_of(scopes: Scopes, extents: Extents) -> tuple[Scope, Ints, Ints]:
-    """Returns where partial matches are looked for, and in which scopes trends begin and end, event by event.
+    """Returns, event by event, the bounds of partial matches, and the scopes of trends that begin or end there.
 
-    The second array, of shape (events, 2), has for each event the range of scopes in which a trend may lie that begins
-    with this event. The third one has the group of the scopes in which a trend lies that ends with it. Scopes are in
-    the order of their first events.
+    The second array, of shape (events, 2), has for each event the range of scopes of the trends that begin with it. The
+    third one has the group of the scopes of trends that end with it. Scopes are in the order of their first events.
 
     Examples
     --------

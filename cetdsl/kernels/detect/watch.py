@@ -1,8 +1,8 @@
 """Passes over the slices of a stream after which no plan can change; compiled, as there may be very many.
 
-What is looked at is told by :mod:`cetdsl.detection.watching`, and so is what the numbers are made of; formulas are
-those of :mod:`cetdsl.detection.arithmetic`, compiled as they stand there. Nothing is decided here: a slice that may
-matter, and be it by less than a millionth, is given back to the decision function, which looks at it again.
+:mod:`cetdsl.detection.watching` defines the checks and their arrays; the formulas are those of
+:mod:`cetdsl.detection.arithmetic`, compiled from the same source. This module decides nothing: a slice that may matter,
+within a margin of a millionth, goes to the decision function, which looks at it again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _add_to_buckets = jit(arithmetic.add_to_buckets)
 _sum_buckets = jit(arithmetic.sum_buckets)
 _rates_and_shares = jit(arithmetic.rates_and_shares)
 
-#: Sides that differ by less than the first share may do so by rounding; by less than the second, they do so.
+#: Sides that differ by a smaller share than the first may differ by rounding alone; smaller than the second, they do.
 _NEARLY, _ROUNDING = 1e-6, 1e-12
 #: Constants of the formulas.
 _ALWAYS, _DEVIATIONS = arithmetic.ALWAYS, arithmetic.DEVIATIONS
@@ -106,7 +106,7 @@ def _may_be_violated(watched: Watched, counts: Floats, slices: int) -> bool:
             left += counts[side[k]]
         for k in range(start[2 * c + 1], shared[2 * c + 1]):
             right += counts[side[k]]
-        # Sides that are the same but for rounding are a tie. Sums may hide a difference behind what both share.
+        # Sides that are equal except for rounding are a tie. A common part of both may hide a difference in the sums.
         rises = left > right * (1 + _ROUNDING)
         for k in range(shared[2 * c], start[2 * c + 1]):
             left += counts[side[k]]
@@ -145,14 +145,14 @@ def look_from(
     rows: Floats, units: Floats, begin: int, stop: int, window: int, factors: Factors, watched: Watched, seen: Buckets,
     now: Floats, gains: Floats,
 ) -> tuple[int, int]:  # fmt: skip
-    """Takes in the slices of a key until one must be looked at.
+    """Adds the slices of a key to its statistics until one must be looked at.
 
     Parameters
     ----------
     rows : float64 array, shape (slices, counters)
-        What was counted in each slice: its duration, events by variable, pairs that were tried, and that passed.
+        The counts of each slice: its duration, events by variable, pairs that were tried, and pairs that passed.
     units : float64 array, shape (slices,)
-        How many units of duration rates are over, behind each slice.
+        For each slice, the number of units of duration that rates after it are based on.
     begin, stop : int
         The slices of the key that are left.
     window : int
@@ -169,7 +169,7 @@ def look_from(
     Returns
     -------
     tuple of int
-        The slice that must be looked at, which is taken in, or ``stop``; and how many gains there are.
+        The slice that must be looked at, which has been added, or ``stop``; and the number of gains.
     """
     factors, watched, seen = borrowed(factors), borrowed(watched), borrowed(seen)
     variables = len(factors.at_least)
@@ -177,7 +177,7 @@ def look_from(
     shares, counts = np.empty(len(now) - variables), np.empty(len(watched.sets.fixed))
     tried = 0
     for s in range(begin, stop):
-        # There is room for all buckets that a window of so many slices can have.
+        # There is room for all buckets that such a window can have.
         _add_to_buckets(rows[s], window, _ALLOWED, seen.first, seen.last, seen.sums, seen.total, seen.at)
         _sum_buckets(window, seen.first, seen.sums, seen.total, seen.at, sums)
         _rates_and_shares(sums, variables, now)
@@ -214,8 +214,8 @@ def first_looks(
 ) -> None:  # fmt: skip
     """Finds the keys with a slice that must be looked at; all of them begin with the same plan.
 
-    The slices ``start[k]:stop[k]`` are those of the key ``k``. What is known of a key at first is ``begin``, and
-    what comes to be known of it is not kept.
+    The slices of key ``k`` are ``start[k]:stop[k]``. Each key begins with the statistics ``begin``, and its later
+    statistics are not kept.
     """
     factors, watched, seen = borrowed(factors), borrowed(watched), borrowed(seen)
     gains = np.empty(0)
@@ -240,7 +240,7 @@ def pass_over(
     seen: Buckets,
     now: Floats,
 ) -> tuple[int, Sequence[float]]:
-    """Takes in the slices of a key until one must be looked at; returns which, and the gains of those before it."""
+    """Adds the slices of a key until one must be looked at; returns its number, and the gains of those before it."""
     gains = np.empty(max(watched.trial, 1))
     found, tried = look_from(rows, units, begin, len(rows), window, factors, watched, seen, now, gains)
     return found, gains[:tried].tolist()

@@ -16,19 +16,19 @@ BEHIND_ALL = 2**62
 
 
 class Board(NamedTuple):
-    """The events of a chunk, and the keys whose matches are listed now."""
+    """The events of a chunk, and the keys whose matches are listed in this chunk."""
 
     time: Ints
-    #: Of each event the first event of its instant, the first one behind its instant, and its key.
+    #: For each event, the first event of its instant, the first event behind its instant, and its key.
     first: Ints
     after: Ints
     segment: Ints
     kind: Ints
-    #: Which tests hold, TESTS_IN_WORD of them in each row; shape (words, events).
+    #: The results of tests as bits, TESTS_IN_WORD of them in each row; shape (words, events).
     tests: Ints
     codes: Ints
     valid: Bools
-    #: Of each key its events, and the times between which the matches that are listed now begin.
+    #: For each key, the range of its events, and the range of times in which the matches listed in this chunk begin.
     low: Ints
     high: Ints
     begin: Ints
@@ -36,11 +36,14 @@ class Board(NamedTuple):
 
 
 class Fits(NamedTuple):
-    """The events that fit into each class of slots: those of class ``c`` are ``start[c]:start[c + 1]``."""
+    """The alternative conditions to fit into each class of slots: those of class ``c`` are ``start[c]:start[c + 1]``.
+
+    A *class* is a set of slots with equal conditions.
+    """
 
     start: Ints
     kind: Ints
-    #: Whether nothing is asked but the kind, and else the tests of which one must hold; shape (fits, words).
+    #: Whether the kind alone decides; else the tests of which one must hold, as bits; shape (fits, words).
     free: Bools
     asked: Ints
 
@@ -80,9 +83,9 @@ def make_board(events: Events, kind: Ints, tests: Ints, slices: Slices, bounds: 
 
 @jit
 def _where_any_begins(time: Ints, low: Ints, high: Ints, begin: Ints, end: Ints) -> Ints:
-    """Returns the times from which matches begin: behind all times for keys without an event that one may begin with.
+    """Returns the times from which matches may begin; for keys without an event to begin with, it is BEHIND_ALL.
 
-    The events of such a key are there only because matches of the time bucket before may end with them.
+    The chunk has the events of such a key only because matches of the previous time bucket may end with them.
     """
     found = begin.copy()
     for key in range(len(low)):
@@ -115,7 +118,7 @@ def gather(board: Board, fits: Fits) -> tuple[Ints, Ints]:
 
 @jit
 def holds(tests: Ints, event: int, free: bool, asked: Ints) -> bool:
-    """Whether one of the tests in ``asked`` holds of an event, or none is needed."""
+    """Whether one of the tests in ``asked`` holds for an event, or no test is needed."""
     found = free
     for word in range(len(asked)):
         found = found or (tests[word, event] & asked[word]) != 0

@@ -17,21 +17,21 @@ from cetdsl.kernels.instances.programs import Given, Lookup, Program, given_by, 
 from cetdsl.kernels.instances.reach import find_anchors, lay_out_needs
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Places, Slices
 
-#: So many matches, or fewer if they are long, are given at once.
+#: The most matches, and the most numbers in them, that are returned at once.
 BLOCK_ROWS, BLOCK_NUMBERS = 65_536, 262_144
-#: The instances of all sub-patterns of a chunk take so many numbers of four bytes at most. A sub-pattern that would
-#: take more is not kept: its children are then joined from its own parts.
+#: The most numbers, of four bytes each, of the instances of all sub-patterns of a chunk. A sub-pattern that would take
+#: more is not kept: its children are then joined from its own parts.
 MOST_KEPT = 24_000_000
 _FIRST_ROOM = 1 << 16
 #: The effort of a join without a limit on the number of candidates.
 ANY_EFFORT = 2**62
-#: The costs of beginning a join, writing an instance and reading one, in units of looking at a candidate; and the
-#: number of candidates that are looked at for a query before a sub-pattern is built to save it work.
+#: The costs of beginning a join, writing an instance and reading one, in units of trying a candidate; and the number of
+#: candidates that are tried for a query by itself before a sub-pattern is built to save work.
 JOIN, KEEPING, READING, TRIAL = 200, 0.6, 1.5, 2_000
 
 
 class Kept(NamedTuple):
-    """The instances of a vertex: where they begin, how many there are, and how many numbers each of them takes."""
+    """The stored instances of a vertex: where they begin, how many there are, and the numbers that each takes."""
 
     place: int
     instances: int
@@ -39,7 +39,7 @@ class Kept(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A vertex whose instances are kept, and for each of its slots that of the vertex that is made of it."""
+    """A vertex whose instances are kept, and for each of its slots the slot of the vertex that is built from it."""
 
     vertex: int
     slots: tuple[int, ...]
@@ -48,9 +48,10 @@ class _Source(NamedTuple):
 class Detector:
     """Lists the matches of many queries over chunk after chunk of sorted events.
 
-    The instances of a vertex are those among the events of the chunk. ``most_kept`` bounds how many numbers are kept of
-    all of them. Where it is ``frugal``, joins begin only where a match may lie, and no sub-pattern is built that takes
-    more than it saves; else all are built that are not too large, from all events that fit.
+    Instances of vertices consist of events of the chunk (:mod:`cetdsl.ir.slots`). ``most_kept`` bounds the numbers that
+    are stored for all of them. If ``frugal``, joins begin only with events that may be in a match, and a sub-pattern is
+    built only if that saves more work than it takes; else all sub-patterns are built that are not too large, from all
+    events that fit.
 
     Examples
     --------
@@ -92,13 +93,13 @@ class Detector:
         below = _leaves_below(vertices)
         self.below = [frozenset(leaf for leaf, _ in leaves) for leaves in below]
         self.needs = lay_out_needs([one.demands for one in vertices], [one.classes for one in self.vertices], below)
-        #: Of each vertex the instances that were built, those that a child did not build again, the events of its own
-        #: slots that were not looked at as a parent had no instance or nothing else that it needs was near, and how
-        #: often it was not kept.
+        #: For each vertex, the instances that were built; those that a child need not build again; the events of its
+        #: own slots that were not tried because a parent had no instance or no other event that it needs was near; and
+        #: how often its instances were not kept.
         self.built, self.shared, self.avoided, self.not_kept = np.zeros((4, len(vertices)), dtype=np.int64)
 
     def _class(self, fits: tuple[Fit, ...]) -> int:
-        """The number of a class of slots, or of events that gaps must not hold; variables play no part in it."""
+        """The number of the class for these conditions, of slots or of gaps; variables play no part in it."""
         return self._classes.setdefault(tuple((fit.kind, fit.tests) for fit in fits), len(self._classes))
 
     @property
@@ -118,12 +119,12 @@ class Detector:
         kinds : Ints
             The kind of each event, -1 for a kind that no query names.
         tests : Ints
-            Where test ``t`` holds, bit ``t % TESTS_IN_WORD`` of row ``t // TESTS_IN_WORD`` is set; shape
+            Bit ``t % TESTS_IN_WORD`` of row ``t // TESTS_IN_WORD`` is set for events for which test ``t`` holds; shape
             (words, events).
         slices : Slices
             Keys; each answers one window, or spans.
         bounds : (Ints, Ints)
-            The times between which the matches of each key begin that are listed now.
+            For each key, the range of times in which the matches listed in this chunk begin.
         """
         if not len(slices.low):
             return
@@ -139,7 +140,10 @@ class Detector:
 
 
 def _leaves_below(vertices: Sequence[JoinedVertex]) -> list[list[tuple[int, tuple[int, ...]]]]:
-    """Returns for each vertex the queries made of it, with their slots for its own, in every way there is."""
+    """Returns for each vertex the queries that are built from it, each with the query's slots for the vertex's slots.
+
+    A query occurs once for each way in which it contains the vertex.
+    """
     found: list[dict[tuple[int, tuple[int, ...]], None]] = [{} for _ in vertices]
     for number in reversed(range(len(vertices))):
         one = vertices[number]
@@ -156,7 +160,7 @@ def _slots_of(part: _Source | int) -> tuple[int, ...]:
 
 
 class _Vertex:
-    """A vertex with the classes of its slots and gaps, and the programs that it has been joined by."""
+    """A vertex with the classes of its slots and gaps, and the cached programs of its joins."""
 
     def __init__(self, told: JoinedVertex, number_of: Callable[[tuple[Fit, ...]], int]) -> None:
         self.demands: Demands = told.demands
@@ -188,14 +192,14 @@ class _Work:
         self.detector, self.board, self.fits = detector, board, fits
         items, self.class_start = gather(board, fits)
         self.indexes = Indexes(board, items, self.class_start)
-        #: Of each vertex where its anchors begin and end.
+        #: For each vertex, where its anchors (see :mod:`cetdsl.kernels.instances.reach`) begin and end.
         self.anchors = np.zeros((len(detector.queries), 2), dtype=np.int64)
         self.store, self.used = np.empty(_FIRST_ROOM, dtype=np.int32), 0
         self.rows = np.empty(_FIRST_ROOM, dtype=np.int32)
         self.kept: dict[int, Kept] = {}
-        #: Of a vertex that is not kept, the sources that its children have in its place.
+        #: For a vertex that is not kept, the sources that its children use in its place.
         self.instead: dict[int, list[_Source]] = {}
-        #: What it took to build those that are kept.
+        #: For a vertex that is kept, the number of candidates tried to build it.
         self.works: dict[int, int] = {}
         self.in_order: set[int] = set()
         self.in_use: set[int] = set()
@@ -217,11 +221,11 @@ class _Work:
         self.anchor_slot = found.slot
 
     def try_alone(self) -> Iterator[tuple[int, Block]]:
-        """Joins the queries that take so little that nothing could save much; measures what the others would take."""
+        """Joins the queries that need so little work that sharing could not save much; estimates the work of others."""
         detector = self.detector
         self._find_anchors(detector.are_queries, "queries")
         wanting = [n for n, one in enumerate(detector.queries) if one >= 0 and detector.left[one]]
-        #: What each query would look at if it were made of events alone; that of those that are done is not there.
+        #: The candidates that each query would try if it were joined from events alone; finished queries are not in it.
         self.alone = dict.fromkeys(wanting, ANY_EFFORT)
         for number in wanting if detector.frugal else ():
             vertex = detector.vertices[number]
@@ -230,7 +234,7 @@ class _Work:
             elif vertex.parents:
                 del self.alone[number]
         least = 2 if detector.frugal else 1
-        #: The sub-patterns that may save something; to look for them takes as long as to look for matches.
+        #: Whether building a sub-pattern may save work; finding its instances takes as long as finding matches.
         self.may_save = np.zeros(len(detector.queries), dtype=np.bool_)
         if sum(bool(detector.vertices[number].parents) for number in self.alone) >= least:
             inner = np.nonzero(~detector.are_queries)[0].tolist()
@@ -240,7 +244,7 @@ class _Work:
             self._find_anchors(self.may_save, "sub-patterns")
 
     def _try(self, number: int, vertex: _Vertex) -> Iterator[tuple[int, Block]]:
-        """Joins a query of events alone, and measures what that would take if it takes more than a trial."""
+        """Joins a query from events alone; if that takes more than ``TRIAL`` candidates, only estimates its work."""
         detector = self.detector
         left = detector.left[vertex.query]
         most = TRIAL if left < 0 else min(TRIAL, left)
@@ -255,12 +259,12 @@ class _Work:
             yield from self._found(number, vertex, join_of.written)
 
     def _served(self, number: int) -> list[int]:
-        """The queries, those that are not done, that are made of a sub-pattern."""
+        """The unfinished queries that are built from a sub-pattern."""
         left, queries = self.detector.left, self.detector.queries
         return [one for one in self.detector.below[number] if one in self.alone and left[queries[one]]]
 
     def keep(self, number: int) -> None:
-        """Joins a sub-pattern and keeps its instances, unless they are too many."""
+        """Joins a sub-pattern and keeps its instances, unless they are too many or save too little."""
         detector, vertex = self.detector, self.detector.vertices[number]
         sources = self._sources(vertex)
         if not self.may_save[number] or not self._served(number):
@@ -302,9 +306,10 @@ class _Work:
         self.works[number] = join_of.tried
 
     def _is_worth(self, join_of: _Join, served: Sequence[int]) -> bool:
-        """Whether a sub-pattern saves more than it takes, if the rest of its join goes on as it has begun.
+        """Whether a sub-pattern saves more work than it takes, if the rest of its join continues as it has begun.
 
-        A query that is made of its instances is saved no more than it takes to build them, nor than it takes alone.
+        For a query built from its instances, it saves at most the work of building them, and at most the query's work
+        by itself.
         """
         takes, instances = join_of.tried / join_of.progress, join_of.written / join_of.progress
         saved = sum(max(min(self.alone[one], takes) - READING * instances, 0) for one in served)
@@ -330,7 +335,7 @@ class _Work:
             yield from self._found(number, vertex, join_of.written)
 
     def _found(self, number: int, vertex: _Vertex, written: int) -> Iterator[tuple[int, Block]]:
-        """Returns the matches that have been written, and takes them off the rest of the limit."""
+        """Yields the matches that have been written, and subtracts them from the rest of the limit."""
         detector, board = self.detector, self.board
         if written:
             detector.built[number] += written
@@ -345,12 +350,12 @@ class _Work:
             self.rows = grown
 
     def _give_up(self, number: int, sources: list[_Source]) -> None:
-        """Notes that a vertex is not kept, and what its children are made of instead."""
+        """Records that a vertex is not kept, and the sources from which its children are built instead."""
         self.detector.not_kept[number] += 1
         self.instead[number] = sources
 
     def _sources(self, vertex: _Vertex) -> list[_Source]:
-        """The vertices whose instances a vertex is made of: its parents; in place of one not kept, the parent's own."""
+        """The vertices from whose instances a vertex is built: its parents, or the sources of parents not kept."""
         found: dict[_Source, None] = {}
         for one in vertex.parents:
             if one.vertex in self.kept:
@@ -360,7 +365,7 @@ class _Work:
         return list(found)
 
     def _can_match(self, number: int, vertex: _Vertex, sources: Sequence[_Source]) -> bool:
-        """Whether each source has an instance and the vertex an anchor; counts the events that are not looked at."""
+        """Whether each source has an instance and the vertex an anchor; if not, counts the events that are spared."""
         if self._begins(number) and all(self.kept[one.vertex].instances for one in sources):
             return True
         covered = {slot for one in sources for slot in one.slots}
@@ -385,8 +390,8 @@ class _Work:
     def _parts(self, number: int, vertex: _Vertex, sources: Sequence[_Source]) -> tuple[_Source | int, ...]:
         """Returns the parts of a join, the smallest first.
 
-        A source is left out if it binds no slot that is still free, or if it has so many instances that it takes less
-        time to bind its slots one by one.
+        A source is left out if it binds no slot that is still free, or if it has so many instances that binding its
+        slots one by one takes less time.
         """
         covered: set[int] = set()
         sized: list[tuple[int, int, _Source | int]] = []
@@ -411,9 +416,9 @@ class _Work:
     def _by_expectation(
         self, vertex: _Vertex, parts: Sequence[_Source | int], sizes: Sequence[float]
     ) -> Iterator[_Source | int]:
-        """The parts, the first one first, and then whichever is expected to have the fewest candidates.
+        """Yields the parts in order: the smallest first, and then always the one with the fewest expected candidates.
 
-        Of the candidates of a part only those count that the comparisons with the slots bound before let through.
+        Candidates of a part are those that satisfy its comparisons with the slots bound before.
         """
         owner: dict[int, int] = {}
         for number in reversed(range(len(parts))):
@@ -437,7 +442,7 @@ class _Work:
         table[:] = table[np.argsort(table[:, -1], kind="stable")]
 
     def program(self, number: int, parts: tuple[_Source | int, ...]) -> tuple[Program, Ints]:
-        """The steps of a join, laid out when it is first joined so, and where the candidates of each step lie."""
+        """The steps of a join, laid out once for each order of parts, and where the candidates of each step lie."""
         vertex = self.detector.vertices[number]
         if parts not in vertex.programs:
             given = [self._given(part) if isinstance(part, _Source) else part for part in parts]
@@ -498,7 +503,7 @@ class _Join:
 
     @property
     def progress(self) -> float:
-        """The share, above 0, of the candidates of the first step that is done with."""
+        """The share of the first step's candidates that are finished, above 0."""
         begin, end = self._where[0, :2]
         return max(int(self._frame[0, NEXT] - begin) - 1, 0.5) / max(int(end - begin), 1)
 

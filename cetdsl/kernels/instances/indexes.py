@@ -1,6 +1,6 @@
 """Indexes of the candidates of a step in a chunk: by their values and time, and under a tree of extremes.
 
-All that a join looks up is made before the join is called; what several joins look up is made once.
+The indexes that a join looks up are made before the join is called, and made once for several joins.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from cetdsl.kernels.machine.lookups import LARGEST, LEVELS, Pool, add_levels, le
 from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.vocabulary import Ints, Places
 
-#: The columns of ``where``, a row for each step: the first candidate, the end of all, where the instances lie of a
-#: parent, and where the levels begin of the tree over the candidates.
+#: The columns of ``where``, which has a row for each step: the first candidate, the end of the candidates, where the
+#: instances of a parent lie, and where the levels of the tree over the candidates begin.
 BEGIN, END, PLACE, LEVEL = range(4)
 FIELDS = LEVEL + LEVELS
-#: So many events of a class tell how often a comparison holds.
+#: The number of events of a class in the sample that estimates how often a comparison holds.
 _SAMPLE = 256
 
 
 class _Sample(NamedTuple):
-    """Values of some events of a class, ascending; and how many events these are, with those that have no value."""
+    """The values of some events of a class, ascending, and the number of these events, including those without one."""
 
     values: Ints
     events: int
@@ -35,8 +35,8 @@ class _Sample(NamedTuple):
 class Indexes:
     """The candidates of all joins over a chunk.
 
-    ``items`` are events, or numbers of instances: of each class those that fit, ascending, and behind them those that
-    are looked up by value.
+    ``items`` are events, or numbers of instances. First come the events that fit into each class, in ascending order;
+    behind them come copies that are sorted for lookups by value.
     """
 
     def __init__(self, board: Board, items: Ints, start: Ints) -> None:
@@ -66,22 +66,22 @@ class Indexes:
         return self._items.add(name, items)
 
     def events(self, number: int, lookup: Lookup) -> Ints:
-        """Returns where the events of a class lie that have the values by which they are looked up."""
+        """Returns where the events of a class lie, sorted for a lookup; events without a value are left out."""
         begin, end = self.classes[number]
         own = self.items[begin:end]
         return self._where(("class", number), own, own[:, None], own, lookup)
 
     def instances(self, vertex: int, table: Places, lookup: Lookup) -> Ints:
-        """Returns where the numbers of the instances of a vertex lie that have the values.
+        """Returns where the numbers of a vertex's instances lie, sorted for a lookup, except those without a value.
 
-        They are the rows of ``table``: the event of each slot, and the first of all.
+        A row of ``table`` is an instance: the event of each slot, and the first event of all.
         """
         return self._where(("vertex", vertex), np.arange(len(table)), table, table[:, -1], lookup)
 
     def _where(self, name: Hashable, items: Ints, events: Ints | Places, lead: Ints | Places, lookup: Lookup) -> Ints:
         """Returns where a lookup finds the items: the entries BEGIN and END, and if it is ordered, those of its tree.
 
-        ``events`` are those of each item, by place, and ``lead`` is the event by which items are in order of time.
+        ``events`` has the events of each item, by place, and ``lead`` the event that orders items in time.
         """
         run = name, lookup.equal, lookup.ordered
         if run not in self._runs:
@@ -103,7 +103,7 @@ class Indexes:
         return where
 
     def _sorted(self, events: Ints | Places, lead: Ints | Places, lookup: Lookup) -> Ints:
-        """The items that have all values, by those that are to be equal and then by time."""
+        """The items that have all values, sorted by the values compared for equality and then by time."""
         board = self._board
         asked = lookup.equal if lookup.ordered is None else (*lookup.equal, lookup.ordered)
         known = np.logical_and.reduce([board.valid[column, events[:, place]] for place, column in asked])
@@ -117,7 +117,7 @@ class Indexes:
         if name not in self._shares:
             left, right = self._sample(number, one.column), self._sample(other, one.other_column)
             pairs = left.events * right.events
-            # A comparison that holds of no pair of the samples may hold of some.
+            # A comparison that holds for no pair of the samples may still hold for others.
             self._shares[name] = max(_holding(one.op, left.values, right.values), 0.5) / max(pairs, 1)
         return self._shares[name]
 
@@ -135,6 +135,6 @@ def _holding(op: str, left: Ints, right: Ints) -> int:
     if op in ("=", "!="):
         equal = int((np.searchsorted(right, left, "right") - np.searchsorted(right, left, "left")).sum())
         return equal if op == "=" else len(left) * len(right) - equal
-    # ``a < b`` holds of all b behind the last that equals a.
+    # ``a < b`` holds for all b behind the last one that equals a.
     behind = int(np.searchsorted(right, left, "right" if op in ("<", ">=") else "left").sum())
     return len(left) * len(right) - behind if OPERATORS[op] < LARGEST else behind

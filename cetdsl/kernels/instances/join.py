@@ -1,7 +1,7 @@
 """Joins the parts of a vertex depth first: instances of parents, and events of slots, each found by an index.
 
-A call may end because there is no room for more rows. What it needs to go on lies in ``frame``, ``bound`` and
-``state``, so that the next call goes on where it ended.
+A call may end because there is no room for more rows. Its state is in ``frame``, ``bound`` and ``state``, so that the
+next call continues where it ended.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from cetdsl.kernels.machine.conditions import compare
 from cetdsl.kernels.machine.lookups import next_holding
 from cetdsl.kernels.vocabulary import Index, Ints, Places
 
-#: The columns of ``frame``, a row for each step: the next candidate and the end of all; the position and the time from
-#: which candidates are out of the range; the value that the tree compares with; the first and the last time of the
-#: events that are bound.
+#: The columns of ``frame``, which has a row for each step: the next candidate and the end of the candidates; the
+#: position and the time from which on candidates are out of range; the value with which the tree compares; the first
+#: and the last time of the bound events.
 NEXT, STOP, UNTIL, LATEST, LIMIT, EARLIEST_BOUND, LATEST_BOUND, FRAME_FIELDS = range(8)
-#: The entries of ``state``: the step, the key, the rows that have been written, and the candidates looked at.
+#: The entries of ``state``: the step, the key, the number of rows written, and the number of candidates tried.
 DEPTH, KEY, ROWS, TRIED, STATE_FIELDS = range(5)
-#: The entries of ``bounds``: the longest time from the first event to the last (-1: any), whether only those are wanted
-#: that begin within the times of this chunk, and the length and slide of the windows of which one must hold all events.
+#: The entries of ``bounds``: the longest time from the first event to the last (-1: any), whether a match must begin
+#: within the times of this chunk, and the length and slide of the windows, one of which must contain all events.
 LENGTH, CLOSES, WINDOW, SLIDE = range(4)
 
 
@@ -69,13 +69,13 @@ def join(
     most: int,
     effort: int,
 ) -> bool:
-    """Writes the instances of a vertex into ``rows``; returns whether it ended before all were found.
+    """Writes the instances of a vertex into ``rows``; returns whether it stopped before all were found.
 
-    It ends when ``most`` are written, or ``effort`` candidates have been looked at.
+    It stops when ``most`` rows are written, or ``effort`` candidates have been tried.
 
-    A row has the position of the event of each slot, and the first position of all. ``where`` and ``gaps`` say where
-    the candidates of each step, and the events that each gap must not hold, lie in ``items`` or ``store``, and where
-    the trees over candidates lie in ``keys``.
+    A row has the position of the event of each slot, and the first position of all. ``where`` and ``gaps`` have the
+    positions, in ``items`` or ``store``, of the candidates of each step and of the events that each gap must not
+    contain, and the positions in ``keys`` of the trees over candidates.
     """
     board, fits, program = borrowed(board), borrowed(fits), borrowed(program)
     time, segment, begin, end = board.time, board.segment, board.begin, board.end
@@ -170,7 +170,7 @@ def _position(items: Ints, store: Places, where: Ints, own: Ints, place: Index) 
 
 @jit
 def _is_wanted(first: int, latest: int, end: int, bounds: Ints) -> bool:
-    """Whether a match begins within this chunk's times, and lies in a window if there are any."""
+    """Whether a match begins within the times of this chunk, and lies in a window if windows slide."""
     if first >= end:
         return False
     slide = bounds[SLIDE]
@@ -227,7 +227,7 @@ def _open(
             low = middle + 1
     now[NEXT], now[STOP] = low, where[END]
     if own[INDEXED]:
-        # Behind those of the values, and of the range, lie others of which the tree may tell.
+        # Behind the candidates with these values, or in range, the tree covers others, too.
         high = where[END]
         while low < high:
             middle = (low + high) // 2
@@ -252,7 +252,7 @@ def _side(
     lead: Index,
     bound: Ints,
 ) -> int:
-    """Whether the values of a candidate are before (-1) those that they are to equal, equal (0), or behind them (1)."""
+    """Compares a candidate's values with those that they must equal: -1 if they are less, 0 if equal, else 1."""
     for row in range(own[EQUAL], own[EQUAL_END]):
         part, column, slot, other = program.equal[row]
         event = np.int64(store[_row(items, where, own, place) + part]) if own[IS_PARENT] else lead
@@ -306,7 +306,7 @@ def _is_empty(
     latest: int,
     length: int,
 ) -> bool:
-    """Whether none of some events lies in a gap."""
+    """Whether none of the events ``within`` lies in a gap."""
     board, program = borrowed(board), borrowed(program)
     begin, middle, end = program.gap[number]
     lowest, until = board.low[key], board.high[key]

@@ -1,10 +1,9 @@
 """The join of a vertex in some order of its parts, as arrays: what each step binds, where it looks, what it tests.
 
-A *part* is a parent, whose instances bind several slots at once, or a slot. A slot that precedes, or follows, one that
-is bound is looked for in the range of positions that this leaves. Where columns are to be equal to those of bound
-slots, candidates are looked up among those of these values only, events as well as instances of a parent. The first
-comparison by order is answered by a tree of extremes, which tells the next candidate of which it holds. All else is
-tested.
+A *part* is a parent, whose instances bind several slots at once, or a single slot. If a slot precedes, or follows, a
+bound slot, the range of its candidates' positions is narrowed accordingly. If columns must equal those of bound slots,
+candidates (events or instances of a parent) are looked up by these values. A tree of extremes answers the first
+comparison by order: it finds the next candidate for which the comparison holds. All other conditions are tested.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.pattern.expressions import MIRRORED
 
-#: Tests beyond the comparisons of :data:`~cetdsl.kernels.machine.program.OPERATORS`: the one event is before the other;
-#: both are of different instants; the event fits into a class of slots; no event lies in a gap.
+#: Tests beyond the comparisons of :data:`~cetdsl.kernels.machine.program.OPERATORS`: one event is before the other;
+#: both have different instants; the event fits into a class of slots; no event lies in a gap.
 BEFORE, APART, FITS, EMPTY = 6, 7, 8, 9
-#: How a bound slot narrows the range of a part: its event is behind it, is before it, or is the same.
+#: How a bound slot narrows the range of a part: the part's event is behind the slot's, before it, or the same.
 BEHIND, AHEAD, SAME = 0, 1, 2
 #: The columns of ``Program.step``: whether the part is a parent; the numbers in a row of its instances; whether
 #: candidates are looked up by value; the operator that the tree answers (-1: none), with the bound slot and its column;
-#: where the slots of the part, what narrows its range, the values that are to be equal, and its tests begin and end.
+#: and where the following begin and end: the slots of the part, what narrows its range, its equal values, its tests.
 IS_PARENT, WIDTH, INDEXED, ORDER, ORDER_SLOT, ORDER_COLUMN = range(6)
 SLOTS, SLOTS_END, NARROWED, NARROWED_END, EQUAL, EQUAL_END, TESTS, TESTS_END, FIELDS = range(6, 15)
 
@@ -43,23 +42,23 @@ class Program(NamedTuple):
     slot: Ints
     #: A bound slot and how it narrows a range; shape (n, 2).
     narrow: Ints
-    #: The place in an instance (0 of an event) and the column whose value is to equal that of a bound slot in another
-    #: column; shape (n, 4).
+    #: The place in an instance (0 for an event), its column, a bound slot, and the slot's column, whose values must be
+    #: equal; shape (n, 4).
     equal: Ints
-    #: Operator, slot, column, other slot, other column; in the place of the first column stands the class for FITS,
-    #: and the gap for EMPTY; shape (n, 5).
+    #: Operator, slot, column, other slot, other column; for FITS the first column is the class, and for EMPTY the gap;
+    #: shape (n, 5).
     test: Ints
-    #: Of each gap, where the slots that it is behind and those that it is before begin, and where these end, in
-    #: ``gap_slot``; shape (gaps, 3).
+    #: For each gap, positions in ``gap_slot``: where the slots before the gap begin, where the slots behind it begin,
+    #: and where these end; shape (gaps, 3).
     gap: Ints
     gap_slot: Ints
 
 
 class Lookup(NamedTuple):
-    """The values by which the candidates of a step are looked up: of some places in an instance, 0 of an event.
+    """The values by which the candidates of a step are looked up, at places in an instance (0 for an event).
 
-    ``equal`` are places and columns, in the order by which candidates are sorted; ``ordered`` is the place and the
-    column over which there is a tree, of the ``largest`` values or the smallest.
+    ``equal`` has the places and columns, in the order in which candidates are sorted by them. ``ordered`` is the place
+    and the column of the tree, which is over the ``largest`` values or the smallest.
     """
 
     equal: tuple[tuple[int, int], ...]
@@ -69,12 +68,12 @@ class Lookup(NamedTuple):
 
 @attrs.frozen
 class Given:
-    """A parent of a vertex: the slots of the vertex that it binds, the known demands on these, and their classes."""
+    """A parent of a vertex: the slots of the vertex that it binds, the demands that it ensures, and their classes."""
 
     slots: tuple[int, ...]
     known: Demands
     classes: tuple[int, ...]
-    #: The slot, in the vertex, whose event is never behind any other of the parent; -1: it is not always the same.
+    #: The slot, in the vertex, that always has the parent's first event; -1: there is no such slot.
     first: int
 
 
@@ -131,7 +130,7 @@ class _Laid:
         self.equal: list[tuple[int, int, int, int]] = []
         self.lookups: list[Lookup | None] = []
         self.judged: set[Gap] = set()
-        # What is asked of each slot and another one, so that a step looks at that of its own slots only.
+        # The demands between two slots, by slot, so that a step only visits those of its own slots.
         self.before = _by_slot(sorted(demands.before))
         self.apart = _by_slot([(a, b) for a, b in sorted(demands.apart) if not {(a, b), (b, a)} & demands.before])
         self.compared = sorted(demands.compared, key=repr)
@@ -162,7 +161,7 @@ class _Laid:
         return len(self.slots), len(self.narrow), len(self.equal), len(self.tests)
 
     def _look_up(self, own: Sequence[int], step: list[int]) -> set[Compared]:
-        """Sets the values by which a step's candidates are looked up; returns the comparisons that this answers."""
+        """Chooses the values by which a step's candidates are looked up; returns the comparisons that this answers."""
         place = {slot: number for number, slot in enumerate(own)}
         equal: dict[tuple[int, int], Compared] = {}
         ordered: Compared | None = None
@@ -207,7 +206,7 @@ class _Laid:
         self, new: Sequence[int], known: Demands | None, answered: set[Compared], last: bool
     ) -> Iterator[tuple[int, int, int, int, int]]:
         """Yields the tests of newly bound slots that are neither known nor answered by range, values or tree."""
-        # The range of a single slot says what is before it and behind it.
+        # For a single slot, the range of positions ensures the order in time.
         if known is not None:
             for a, b in self._due(self.before, new):
                 if (a, b) not in known.before:

@@ -1,12 +1,12 @@
 """Prunes the events that a join begins with: an anchor stays only if every other slot has a fitting event in reach.
 
-A join begins with the events of its rarest slot, its *anchors*. An anchor is of use only if, for each other slot, some
-event that fits lies so near that one match may hold both; behind or before the anchor where the pattern says so. An
-instance of a sub-pattern is of use only if a query made of it may still match: its anchors are judged by what each of
-these needs, and none are left where no query has any.
+A join begins with the events of its rarest slot, its *anchors*. An anchor is useful only if, for each other slot, some
+fitting event is near enough for one match to contain both, and behind or before the anchor as the pattern requires. An
+instance of a sub-pattern is useful only if a query built from it may still match. So an anchor of a sub-pattern stays
+only if it meets the needs of some query that is built from the sub-pattern.
 
-All vertices are judged in one walk along the events, which knows of each class of slots the nearest events on either
-side. A judgement never errs against a match.
+One walk along the events judges the anchors of all vertices; it keeps the nearest events of each class of slots on
+either side. It may keep useless anchors, but never drops one that is in a match.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from cetdsl.kernels._side_by_side import starts_of
 from cetdsl.kernels.instances.candidates import Board
 from cetdsl.kernels.vocabulary import Bools, Ints
 
-#: The columns of ``Needs.entry``: the vertex whose anchors are judged, the vertex of a query that is made of it, and
-#: where the slots of the latter that those of the former are begin in ``Needs.slots``.
+#: The columns of ``Needs.entry``: the vertex whose anchors are judged, the vertex of a query that is built from it, and
+#: where the query's slots for the vertex's slots begin in ``Needs.slots``.
 _JUDGED, _OF, _SLOTS, _FIELDS = range(4)
-#: On which side of an anchor an event is needed.
+#: The side of an anchor on which an event is needed.
 _BEHIND, _BEFORE, _EITHER = 0, 1, 2
 
 
 class Needs(NamedTuple):
-    """The needs of the matches made of each vertex; laid out once for all chunks."""
+    """The needs of the matches that are built from each vertex; laid out once for all chunks."""
 
-    #: Whose anchors are judged by whose needs, by vertex; shape (entries, _FIELDS).
+    #: Each vertex with each query by whose needs its anchors are judged, ordered by vertex; shape (entries, _FIELDS).
     entry: Ints
     slots: Ints
-    #: Of each vertex where the classes of its slots begin in ``classes``, and its orders in ``before``.
+    #: For each vertex, where the classes of its slots begin in ``classes``, and where its orders begin in ``before``.
     slot_start: Ints
     classes: Ints
     before_start: Ints
@@ -66,12 +66,12 @@ def lay_out_needs(
     Parameters
     ----------
     demands : sequence of Demands
-        Of each vertex.
+        The demands of each vertex.
     classes : sequence of sequence of int
-        Of each vertex the classes of its slots.
+        The classes of the slots of each vertex.
     below : sequence of sequence of (int, tuple of int)
-        For each vertex the vertices of queries that are made of it, with the slots there of its own slots; of a query
-        itself and all its slots.
+        For each vertex, the vertices of queries that are built from it, with the query's slots for its own slots; for
+        the vertex of a query, itself with all its slots.
     """
     entry: list[tuple[int, int, int]] = []
     slots: list[int] = []
@@ -107,7 +107,7 @@ def _find_anchors(
     needs = borrowed(needs)
     slot, rare = _by_rarity(needs, start)
     count = len(slot)
-    # The anchors of each vertex may be all events of a class, of which it has marks.
+    # The anchors of a vertex may be all events of a class, so there is a mark for each of these.
     room = np.zeros(count + 1, dtype=np.int64)
     for vertex in range(count):
         its = needs.classes[needs.slot_start[vertex] + slot[vertex]]
@@ -118,7 +118,7 @@ def _find_anchors(
     places, event_start, number_of = _by_event(items, start, len(time))
     length = needs.length[needs.entry[:, _OF]]
     judged = needs.entry[:, _JUDGED].copy()
-    #: Of each class the first place that is not before the event at hand.
+    #: For each class, the first position that is not before the current event.
     at = start[:-1].copy()
     for key in range(len(low)):
         begin, end = low[key], high[key]
@@ -170,7 +170,7 @@ def _those_that_passed(
 
 @jit
 def _by_rarity(needs: Needs, start: Ints) -> tuple[Ints, Ints]:
-    """Returns the slot of each vertex that the fewest events fit, and all its slots, from the fewest on."""
+    """Returns for each vertex the slot that the fewest events fit, and all its slots, the rarest first."""
     first = np.zeros(len(needs.slot_start) - 1, dtype=np.int64)
     rare = np.empty(len(needs.classes), dtype=np.int64)
     for vertex in range(len(first)):

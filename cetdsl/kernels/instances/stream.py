@@ -20,7 +20,7 @@ from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_type
 from cetdsl.kernels.wire.columns import bitmap, from_numpy, integers, texts
 
-#: Where only so many matches of each query are wanted, chunks are small, as most may never be looked at.
+#: The events of a chunk if the number of matches is limited, because most events may then never be needed.
 _CHUNK_OF_FEW = 8_192
 
 
@@ -49,9 +49,9 @@ def instance_stream(
 
 
 def measure_stream(spec: InstancesSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
-    """Yields the numbers of each vertex, see ``WORK``, when all matches in a sorted stream have been found.
+    """Yields the report on each vertex, see ``WORK``, when all matches in a sorted stream have been found.
 
-    Queries that are listed depth first have no vertex, and nothing is told of them.
+    Queries that are listed depth first have no vertex, and are not in the report.
     """
     detector = Detector(spec.vertices, spec.limit)
 
@@ -158,9 +158,9 @@ class _Rows:
             yield [*(column[some] for column in places), events.trends(own, self._variables)]
 
     def _places(self, chunk: Chunk, block: Block, query: Ints) -> tuple[Ints, pa.Array]:
-        """Each trend once for each window that holds all of it, and the windows; NULL where a query has none.
+        """Returns each trend once per window that contains all of it, and these windows; NULL if a query has none.
 
-        Of a stream these are windows that start within the time buckets of the key, which alone are answered now.
+        On a stream, only windows that start within the time buckets of the key are answered now.
         """
         time = chunk.events.time
         first, last = time[block.event[block.start[:-1]]], time[block.event[block.start[1:] - 1]]

@@ -1,4 +1,4 @@
-"""Lists the trends of queries that slots cannot state, depth first, in the same pass and among the same events."""
+"""Lists the trends of queries that slots cannot express, depth first, in the same pass over the same events."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from cetdsl.kernels.wire.chunks import Chunk, Columns
 class Walker:
     """Lists the trends of one query over chunk after chunk.
 
-    ``left`` is how many more of them are wanted; below 0: all.
+    ``left`` is the number of trends that are still wanted; below 0: all.
     """
 
     def __init__(self, spec: InstancesSpec, told: Walked) -> None:
         self.query, self.left = told.query, spec.limit
         self._fits, self._codes = told.fits, list(told.codes)
         self._enumerator = Enumerator(told.kernel)
-        # Its rows lie as those of the pass do.
+        # It reads the rows of the pass, in their layout.
         kernel = attrs.evolve(told.kernel, layout=spec.kernel.layout)
         self._spec = TrendsSpec(kernel, spec.keys[told.query], told.names, spec.fields)
 
     def rows(self, chunk: Chunk, number: int, kinds: Ints, tests: Ints) -> Columns:
-        """Gives the columns that the query by itself would have; its windows are those of a number in the chunk."""
+        """Yields the columns that the query by itself would give; ``number`` selects its windows in the chunk."""
         if not self.left:
             return
         mask = np.zeros(len(kinds), dtype=np.int64)

@@ -14,7 +14,7 @@ from cetdsl.planning.strategies.subject import subject_of
 
 
 def choose(request: TrendsRequest) -> Operator | Declined:
-    """Lists trends part by part of the events, in an order for that part."""
+    """Lists trends one part of the events after the other; the kernel chooses an order of variables for each part."""
     asked = request.detection
     if asked.plan != "auto" or asked.statistics is not None or asked.adapts:
         return Declined("a plan, or what it goes by, is given")
@@ -25,7 +25,7 @@ def choose(request: TrendsRequest) -> Operator | Declined:
         return Declined("a single event is in no order")
     source = source_of(request.resolved)
     if not subject.is_conjunction and any(slot.kleene for branch in subject.branches for slot in branch.slots):
-        # Its loop over chains takes half of the time for each set that the search in an order takes.
+        # The loop of that search over chains of events takes half the time per set of the search in an order.
         return Declined("sets of events are listed faster by a search that enters no dead ends")
     problems = tuple(problem_of(branch, subject.compiled, source) for branch in subject.branches)
     orders = tuple(map(pattern_order, problems))

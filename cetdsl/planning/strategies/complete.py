@@ -1,9 +1,10 @@
 """complete: the trends that are not part of another one, from the graph of the query or by the definition itself.
 
 The trends of a *graph-shaped* query are the paths of a graph of events, and the edges at either end of a path tell
-whether it is complete. A query whose predicates relate events that are no neighbours has no such graph. Then trends are
-listed, and those that another one contains are dropped. Where extreme events decide the predicates, the *candidates*
-are listed, which are the paths of graphs about such events, and else all trends.
+whether it is complete. A query whose predicates relate events that are no neighbours has no such graph. Its trends are
+listed, and those that another one contains are dropped. If extreme events (:mod:`cetdsl.planning.extremes`) decide the
+predicates, it is enough to list the *candidates*, which are the paths of graphs about such events; else all trends are
+listed.
 """
 
 from __future__ import annotations
@@ -64,15 +65,15 @@ ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors", "joins", "balanced",
 IN_TASK = ("m-cet", "t-cet", "h-cet", "anchors")
 COUNT = Aggregate("count")
 _PAIRED = "AND at the top pairs two sets of trends"
-#: Bytes that the trends kept of one key and window may take where those that others contain are dropped.
+#: The most bytes of the trends kept of one key and window while trends that others contain are dropped.
 CONTAINMENT_BYTES = 2**30
 
 
 @attrs.frozen
 class CompleteRequest:
-    """The complete trends; or all, if ``completeness`` is ``"all"`` (not ``"maximal"`` or ``"ends"``).
+    """Requests the complete trends, by ``completeness`` ``"maximal"`` or ``"ends"``; or all trends, if it is ``"all"``.
 
-    If a group has more events than a worker has room for, these are ``exceeded``.
+    ``exceeded`` is the number of events that a worker has room for, if some group has more; else it is None.
     """
 
     resolved: ResolvedQuery
@@ -145,7 +146,7 @@ _Request = TypeVar("_Request", bound=Request)
 _Plan = Operator | Declined
 
 
-#: Why a span has a graph for each event that a trend may begin with.
+#: Why a span needs a graph for each event that a trend may begin with.
 ENDS_RELATED = "a span without SLIDE relates the first event of a trend to its last"
 
 
@@ -158,14 +159,14 @@ def why_edges_do_not_tell(compiled: Compiled, source: Source, completeness: str)
         return ENDS_RELATED
     twice = [number for number, states in Counter(machine.variables).items() if states > 1]
     if twice and completeness != ALL:
-        # Then a longer trend may bind the same events in other states, which no edge tells.
+        # A longer trend may bind the same events in other states, and no edge shows that.
         name = compiled.variables[twice[0]][0]
         return f"variable {name!r} stands at several places of the pattern, so part of a trend may be another reading"
     return None
 
 
 def _over_graph(give: Callable[[BuildGraph, _Request], _Plan]) -> Callable[[_Request], _Plan]:
-    """Makes a strategy that answers from the graphs of the query, if its trends are paths of graphs."""
+    """Makes a strategy that answers from the graphs of the query; it declines if trends are not paths of graphs."""
 
     @wraps(give)
     def strategy(request: _Request) -> _Plan:
@@ -176,7 +177,7 @@ def _over_graph(give: Callable[[BuildGraph, _Request], _Plan]) -> Callable[[_Req
 
 
 def _build(request: CompleteRequest) -> BuildGraph | Declined:
-    """Builds each key's graph in the task that has the key, or the graph of all events in all tasks."""
+    """Plans the graphs of a query: each key's graph in the task that has the key, or one graph of all events in all."""
     if len(request.compiled) != 1:
         return Declined(_PAIRED)
     compiled = with_listed_pairs(request.compiled[0], request.resolved)
@@ -187,7 +188,7 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
 
 
 def build_graphs(compiled: Compiled, request: CompleteRequest) -> BuildGraph | Declined:
-    """Builds the graphs of one automaton, about its pivots if it has pairwise predicates."""
+    """Plans the graphs of one automaton; if it has pairwise predicates, one graph for each event of its pivots."""
     source = source_of(request.resolved)
     reason = why_not_along_edges(compiled)
     if reason is not None:
@@ -204,10 +205,10 @@ def build_graphs(compiled: Compiled, request: CompleteRequest) -> BuildGraph | D
 
 
 def _build_about_ends(compiled: Compiled, request: CompleteRequest) -> BuildGraph | None:
-    """Builds the graphs about pivots that decide where a trend ends; None if there are none.
+    """Plans graphs about the pivots that decide where a complete trend begins and ends; None if there are none.
 
-    Which trends are about the same pivots their own states tell, and whether something may stand before or behind them
-    those of the query's own machine, which binds whole variables.
+    The states of the graphs' machine tell which trends have the same pivot events. The states of the query's own
+    machine, which binds whole variables, tell whether a longer trend may bind something before or behind a trend.
     """
     source = source_of(request.resolved)
     try:
@@ -224,11 +225,11 @@ def _build_about_ends(compiled: Compiled, request: CompleteRequest) -> BuildGrap
 
 
 def _built(compiled: Compiled, spec: KernelSpec, request: CompleteRequest) -> BuildGraph:
-    """Builds the graphs of a specification by the algorithm that is asked for."""
+    """Plans the graphs of a specification for the requested algorithm."""
     source, extraction = source_of(request.resolved), request.extraction
     if request.algorithm not in IN_TASK:
         extraction = attrs.evolve(extraction, algorithm="auto")
-    # One group in one window is all that there is to do, so all cores do it.
+    # If there is only one group, in one window, all cores share it.
     shared = extraction.algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
     return BuildGraph(Scan(source, compiled), spec, request.columns, extraction, shared)
 
@@ -241,9 +242,9 @@ def graph(built: BuildGraph, request: CompleteRequest) -> Operator:
 
 @_over_graph
 def anchors(built: BuildGraph, request: CompleteRequest) -> Operator:
-    """Finds the partial trends between the anchors of one large graph, and joins them; each stage is shared by tasks.
+    """Finds the partial trends between the anchors of one large graph, and joins them; tasks share each of both stages.
 
-    Tasks that have keys or windows of their own, and those that need not list all trends, do both by themselves.
+    If keys or windows spread the work over the tasks already, or not all trends are needed, each task does both itself.
     """
     reason = _why_one_stage(built, request.limit)
     if reason is not None:
@@ -252,7 +253,7 @@ def anchors(built: BuildGraph, request: CompleteRequest) -> Operator:
 
 
 def _why_one_stage(built: BuildGraph, limit: int | None) -> str | None:
-    """Returns why no second stage joins the partial trends between anchors that a first one finds; None: one does."""
+    """Returns why the task that finds the partial trends also joins them; None if a second stage joins them."""
     if not built.balanced:
         return "keys or windows spread the trends over the tasks already"
     if limit is not None:
@@ -282,7 +283,7 @@ def joins(built: BuildGraph, request: CompleteRequest) -> _Plan:
 
 
 def candidates(request: CompleteRequest) -> _Plan:
-    """Lists the trends that are complete about the same extreme event, and drops those that others contain."""
+    """Lists the candidates, which are complete among the trends about one extreme event, and drops contained ones."""
     return _shown(refined(request), request)
 
 
@@ -294,12 +295,12 @@ def definition(request: CompleteRequest) -> _Plan:
 
 
 def _shown(listed: _Plan, request: CompleteRequest) -> _Plan:
-    """Shows the columns that are asked for of trends that are listed."""
+    """Renames and limits the listed trends, with the requested columns of their events."""
     return listed if isinstance(listed, Declined) else limited(ShowTrends(listed, request.columns), request.limit)
 
 
 def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
-    """Lists the trends of the definition, complete or all, with ``more`` columns of their events; one scan only."""
+    """Lists the trends by the definition, complete or all, with ``more`` columns of their events; in one scan."""
     compiled = with_listed_pairs(request.compiled[0], request.resolved)
     scan, columns = Scan(source_of(request.resolved), compiled), {*request.columns, *more}
     if request.completeness == ALL:
@@ -308,11 +309,11 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
 
 
 def refined(request: CompleteRequest, more: Iterable[str] = ()) -> _Plan:
-    """Lists the complete trends among candidates: those that are complete among the trends about an extreme event.
+    """Lists the complete trends among the candidates, which are complete among the trends with the same extreme events.
 
-    Each trend is about one extreme event, or two. The trends about the same events are the paths of one graph, or, with
-    a span, of a graph for each first event. A complete trend is complete among those, too. A trend that is not complete
-    is contained in a complete one, which is a candidate. So the complete trends are the candidates that no other
+    Each trend has one extreme event, or two. The trends with the same extreme events are the paths of one graph, or,
+    with a span, of a graph for each first event. A complete trend is complete among these, too, and so a candidate. A
+    trend that is not complete is contained in a complete one. So the complete trends are the candidates that no other
     candidate contains.
     """
     if request.completeness == ALL:
@@ -365,7 +366,7 @@ def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
 
 
 def _told(reason: str | None, built: BuildGraph) -> str | None:
-    """Returns a reason, or the one behind it: why the edges do not show which paths are trends. None for None."""
+    """Returns a reason or, if there is one, its cause: why edges do not show which paths are trends. None for None."""
     if built.compiled.parts:
         return reason
     return reason and (why_edges_do_not_tell(built.compiled, built.source, built.spec.query.completeness) or reason)
@@ -423,9 +424,9 @@ def _sampled(listed: _Plan, request: SampleRequest) -> _Plan:
 
 @_over_graph
 def top_paths(built: BuildGraph, request: TopRequest) -> _Plan:
-    """Finds the heaviest paths of each key's graph, and lists the others only where it must.
+    """Finds the heaviest paths of each key's graph, without listing the others if possible.
 
-    It must for the heaviest of each key and window, and for those by a weight that does not add up along a trend.
+    All paths are listed for the heaviest of each key and window, and for a weight that does not add up along a trend.
     """
     argument = request.by.argument
     adds_up = request.by.definition.is_total or isinstance(argument, Length)

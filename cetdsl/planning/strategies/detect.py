@@ -31,7 +31,7 @@ def _planned(request: TrendsRequest) -> Operator | Declined:
 
 
 def by_plans(request: TrendsRequest, listing: Callable[[Subject], Operator]) -> Operator | Declined:
-    """Plans for each branch of a request; the plans replace the order of the pattern in a listing."""
+    """Chooses a plan for each branch of a request; in the listing, the plans replace the order of the pattern."""
     asked = request.detection
     reason = why_no_plan(asked)
     if reason is not None and len(request.compiled) == 1:
@@ -45,7 +45,7 @@ def by_plans(request: TrendsRequest, listing: Callable[[Subject], Operator]) -> 
     if isinstance(chosen, str):
         if not subject.is_conjunction:
             return Declined(chosen)
-        # Nothing else lists the answers of an AND without all trends of each of its sides.
+        # For an AND the order of the pattern serves as a plan: other strategies list all trends of each side first.
         chosen = tuple(map(pattern_order, problems))
     plans = tuple(
         BranchPlan(branch, plan, adapting_for(asked, problem, source) if asked.adapts else None)
@@ -56,7 +56,7 @@ def by_plans(request: TrendsRequest, listing: Callable[[Subject], Operator]) -> 
 
 
 def _uncut(source: Source, asked: Detection) -> Source:
-    """Leaves a key whole where its plan changes: statistics of its earlier events predict the later ones."""
+    """Returns the source without time buckets if plans adapt: they predict later events of a key from earlier ones."""
     return attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0)) if asked.adapts else source
 
 
@@ -75,7 +75,7 @@ def measure(request: TrendsRequest) -> MeasureDetection | Declined:
 
 
 def sample(request: TrendsRequest) -> SampleDetection | Declined:
-    """Takes statistics of the events, whatever is known of them; declines where no order can be chosen."""
+    """Takes statistics of the events, even if the user gave some; declines if no order can be chosen."""
     asked = attrs.evolve(request.detection, plan="greedy", statistics=None)
     found = measure(attrs.evolve(request, detection=asked))
     return found if isinstance(found, Declined) else SampleDetection(found.child, found.spec, found.plans)
@@ -88,7 +88,7 @@ def with_plan(
     planned: Planned,
     kind: type[DetectTrends] = DetectTrends,
 ) -> Operator:
-    """Puts a listing in planned orders in the place of one in the order of the pattern."""
+    """Replaces the listing in the order of the pattern, in a tree of operators, by a listing in planned orders."""
     if type(operator) is not ListTrends:
         children = tuple(with_plan(child, source, plans, planned, kind) for child in operator.children)
         return operator.with_children(children)

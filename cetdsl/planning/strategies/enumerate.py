@@ -36,14 +36,14 @@ def with_lists(request: TrendsRequest) -> TrendsRequest:
 
 def _with_lists(compiled: Compiled, request: TrendsRequest) -> Compiled:
     if request.resolved.is_stream:
-        return compiled  # a stream whose events Spark looks at keeps them for each window
+        return compiled  # for lists Spark has to read kept events, and then keeps them once for each window
     if request.limit is not None and longest_trend(compiled.machine) > 0:
-        return compiled  # a few short trends are found sooner than all pairs of events are tested
+        return compiled  # finding a few short trends takes less time than testing all pairs of events
     return with_listed_pairs(compiled, request.resolved)
 
 
 def _searched(compiled: Compiled, request: TrendsRequest) -> Compiled:
-    """Returns a query about an extreme event, if the search can begin with this event."""
+    """Returns the query with an extreme event as its pivot, if the search can begin with this event."""
     if isinstance(request.resolved.query.pattern, And):
         return compiled
     found = with_extreme(compiled)
@@ -52,7 +52,7 @@ def _searched(compiled: Compiled, request: TrendsRequest) -> Compiled:
 
 
 def list_as_compiled(request: TrendsRequest) -> Operator:
-    """Enumerates trends; predicates that no kernel evaluates are tested of each finished trend."""
+    """Enumerates trends; Spark tests the predicates that no kernel evaluates on each finished trend."""
     source = source_of(request.resolved)
     if isinstance(request.resolved.query.pattern, And):
         if not has_sides_apart(request.resolved.query.pattern):
@@ -71,7 +71,7 @@ def list_as_compiled(request: TrendsRequest) -> Operator:
 
 
 def joined(request: AggregateRequest | TrendsRequest, source: Source, columns: set[str]) -> Operator:
-    """Joins the trends of all sides of an AND, which share no variable; their events show the same columns."""
+    """Joins the trends of all sides of an AND, which have no variable in common; all events show the same columns."""
     query, compiled = request.resolved.query, request.compiled
     relating = [p for p in query.where if not any(set(variables(p)) <= _bound(side) for side in compiled)]
     own = (term for side in compiled for term in side.unfinished)

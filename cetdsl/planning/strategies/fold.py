@@ -16,8 +16,8 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, sourc
 
 #: The fold's state is a struct with a field per state and accumulator; beyond this Spark's generated code is too long.
 MAX_STATE_FIELDS = 64
-#: From so many bytes of events on, as Spark estimates them, kernels save more in each query than the first one of a
-#: session takes to start Python workers.
+#: From so many bytes of events on, by Spark's estimate, a kernel saves more time in each query than the first query of
+#: a session takes to start Python workers.
 MANY_BYTES = 1 << 20
 
 
@@ -55,7 +55,7 @@ def fold(request: AggregateRequest) -> Operator | Declined:
 
 
 def _why_kernel(request: AggregateRequest, source: Source) -> str | None:
-    """Returns why workers that sort by themselves are expected to take less time; None if they are not."""
+    """Returns why kernels that sort the events themselves are expected to take less time; None if they are not."""
     if source.sort.by == SPARK or (source.sort.by != INPUT and why_not_sorted_by_kernel(source) is not None):
         return None
     if source.sort.by in (KERNEL, RUNS, INPUT):

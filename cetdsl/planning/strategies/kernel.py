@@ -44,7 +44,7 @@ def _prepared(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
 
 
 def merged(plan: Operator) -> Operator:
-    """Returns the plan, or the merge of its partial results where the answer is made of several."""
+    """Returns the plan, with a merge on top if it gives partial results."""
     return Merge(plan, plan.source.groups) if plan.spec.answer.partial else plan
 
 
@@ -60,7 +60,7 @@ def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
 
 
 def why_not_along_edges(compiled: Compiled) -> str | None:
-    """Returns why the trends are not paths of graphs, each with one event of each pivot; None when they are."""
+    """Returns why the trends are not the paths of graphs that each fix one event per pivot; None when they are."""
     finished = why_finished(compiled)
     if finished is not None:
         return finished
@@ -82,7 +82,7 @@ def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> Ke
 
 
 def about_pivots(spec: KernelSpec, compiled: Compiled) -> KernelSpec:
-    """Returns the specification with the pivots that all pairwise predicates are about."""
+    """Returns the specification with the pivots, one of which occurs in each pairwise predicate."""
     pivot, outer = (*pivots_of(compiled.machine, compiled.pairs), -1, -1)[:2]
     return spec.with_query(pivot=pivot, outer=outer)
 
@@ -95,9 +95,9 @@ def _propagate(scan: Scan, accumulators: AccumulatorPlan, number: str, partial: 
 
 
 def _pair(request: AggregateRequest, sides: tuple[Compiled, ...], source: Source) -> Operator | Declined:
-    """Plans both sides of an AND, as prepared, and the trends that they share, each with the same accumulators.
+    """Plans the two sides of an AND, already compiled, and the trends that both match, all with the same accumulators.
 
-    Pairs are formed within one key, so every key is output here and merged later.
+    Pairs are formed within one key, so the sides output every key; a merge follows later.
     """
     left, right = sides
     inner = attrs.evolve(source, groups=source.keys, partitions=())
@@ -116,7 +116,7 @@ def _pair(request: AggregateRequest, sides: tuple[Compiled, ...], source: Source
 
 
 def _side(request: AggregateRequest, scan: Scan) -> Propagate:
-    """Plans one set of trends of an AND, which is no answer itself."""
+    """Plans one of the sets of trends that the answer of an AND is computed from."""
     plan = _propagate(
         scan, AccumulatorPlan(scan.compiled, request.aggregates, scan.source.schema), request.number, True
     )

@@ -25,14 +25,14 @@ _SKIPS = {
     asked.TO_FIRST: TO_FIRST,
     asked.TO_LAST: TO_LAST,
 }
-#: The aggregates that are known while rows are matched.
+#: The aggregates whose values the kernel keeps up to date while it matches rows.
 _KNOWN = ("count", "sum", "avg", "min", "max")
 
 
 def match(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Operator:
-    """Plans matches of a rewritten query, of whose events these columns are shown.
+    """Plans matches of a rewritten query, with these columns of their events.
 
-    UnsupportedQuery is raised if it cannot be told while rows are matched what is asked of them.
+    UnsupportedQuery is raised if some predicate cannot be decided while rows are matched.
     """
     query = resolved.query
     automaton = automaton_of(row_pattern_of(query.pattern))
@@ -87,7 +87,7 @@ def _refuse_unknown_aggregates(predicate: Expr) -> None:
 
 
 def _refuse_unequal(predicate: Expr, compiled: Compiled, single: tuple[bool, ...]) -> None:
-    """Raises if all rows of a variable must be compared to judge a row, where no least or greatest one suffices."""
+    """Raises if a predicate compares a row with all rows of a variable, and no least or greatest one decides it."""
     several = [name for name in variables(predicate) if not single[compiled.number_of(name)]]
     found = separate(predicate)
     if several and (found is None or found.op == "!="):

@@ -22,7 +22,8 @@ def messages(request: AggregateRequest) -> Operator | Declined:
     spans = source.windowing.kind == SPAN
     if not joins_events(request.resolved.query.pattern):
         return Declined("the pattern is no AND of single events")
-    # What is told early must come out of one operator, and to multiply the counts of both sides takes two.
+    # Unrelated sides are counted separately and multiplied. But early answers must come from one operator with state,
+    # and multiplying takes two.
     if not (spans or request.is_joint or source.emit == UPDATE):
         return Declined("nothing relates the sides of AND, so their counts are multiplied")
     if any(shape(predicate) is PredicateClass.AGGREGATE for predicate in request.resolved.query.where):
@@ -30,7 +31,8 @@ def messages(request: AggregateRequest) -> Operator | Declined:
     compiled = compile_query(joint_query(request.resolved))
     if compiled.residual:
         return Declined("a predicate is no comparison of one event with one other")
-    # A span relates each event to each other one, so there is no forest: all must hang on whichever comes first.
+    # A span relates each event to each other one, so the predicates form no forest: all must depend on the event that
+    # comes first, whichever variable it is bound to.
     pairs = clique_of(compiled) if spans else forest_of(compiled)
     if isinstance(pairs, str):
         return Declined(pairs)

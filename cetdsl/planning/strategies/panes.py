@@ -1,8 +1,9 @@
 """panes: multiplies small matrices of panes (for windows that overlap much, and for one group without windows).
 
-They are made in the tasks of their events, or, where windows overlap so much that there are many of them, in tasks of
-their own. Where what each task reads of a key is said to be a stretch of its time, matrices are made before anything is
-shuffled.
+The task that has the events of a key makes the matrices and multiplies them. If windows overlap so much that there are
+many panes, events are sent to tasks by key and pane instead, and a second shuffle sends the matrices to the tasks that
+multiply them. If the user declares that the input is in order, so that a task reads one *stretch* of time of each key,
+tasks make the matrices of what they read before anything is shuffled.
 """
 
 from __future__ import annotations
@@ -42,18 +43,19 @@ from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import base_spec, kernel, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
-#: From so many bytes of events of the only group on, as Spark estimates them, one task would take longer on four cores
-#: than ranges of time, of which a job first takes a sample; and it would hold all of these events.
+#: From so many bytes of events of a single group on, by Spark's estimate, one task takes longer than ranges of time do
+#: on four cores, including the job that first samples the times. One task would also hold all of these events.
 MANY_BYTES = 1 << 26
 #: The fields of an operator that makes matrices.
 _Carried = tuple[Scan, KernelSpec, tuple[Expr, ...]]
 
 
 def panes(request: AggregateRequest) -> Operator | Declined:
-    """Plans :func:`stretches` where the input is declared to be in order, and else :func:`of_shuffled`.
+    """Plans :func:`stretches` if the user declares that the input is in order, and else :func:`of_shuffled`.
 
-    Nobody knows before whether it is: events in no order take more than twice as long if they are read once more, and
-    if many keys are in order, nothing is saved but the shuffle.
+    The planner does not try stretches by itself, as it cannot know the order of the input. If there is no order, all
+    events are read a second time, which takes more than twice as long; if many keys are in order, only the shuffle is
+    saved.
     """
     plan = of_shuffled(request)
     if request.resolved.sort.by != INPUT:
@@ -64,7 +66,7 @@ def panes(request: AggregateRequest) -> Operator | Declined:
 
 
 def stretches(request: AggregateRequest, instead: Operator) -> Operator | Declined:
-    """Multiplies what each task reads of a key; a key that tasks read by turns is answered as by ``instead``."""
+    """Multiplies the matrices of what each task reads of a key; answers keys whose stretches overlap by ``instead``."""
     found = multiplied_as_read(request)
     if isinstance(found, Declined):
         return found
@@ -73,7 +75,7 @@ def stretches(request: AggregateRequest, instead: Operator) -> Operator | Declin
 
 
 def multiplied_as_read(request: AggregateRequest) -> _Carried | Declined:
-    """Returns what the matrices of stretches carry."""
+    """Returns the fields of the operator that makes matrices of stretches; or why there can be none."""
     source = source_of(request.resolved)
     if source.is_stream:
         return Declined("the events of a stream come one micro-batch after the other")
@@ -85,11 +87,11 @@ def multiplied_as_read(request: AggregateRequest) -> _Carried | Declined:
 
 
 def of_shuffled(request: AggregateRequest) -> Operator | Declined:
-    """Plans :func:`any_panes` where tasks of their own pay for panes, and else panes in place, or none.
+    """Plans :func:`any_panes` where it pays to make panes in tasks of their own, and else panes in place, or declines.
 
-    In place they pay where windows overlap enough, and for numbers of any size. Such numbers are products of numbers of
-    equal size there. The kernel has a pass per few dozen bits of the largest, and so takes time with the square of the
-    events of a window: 200 times as long for 16,000 of them.
+    Panes in place pay where windows overlap enough, and for numbers of any size: panes multiply numbers of equal size,
+    while a pass event by event is repeated for every few dozen bits of the largest number, so that its time grows with
+    the square of the events of a window. For 16,000 events it took 200 times as long.
     """
     plan = any_panes(request)
     if isinstance(plan, Declined):
@@ -106,7 +108,7 @@ def of_shuffled(request: AggregateRequest) -> Operator | Declined:
 def _why_one_task(request: AggregateRequest, source: Source) -> str | None:
     """Returns why one task is expected to take less time for all events than ranges of time; None if it is not.
 
-    It has a pass per few dozen bits of a number, so that one of any size is left to ranges.
+    Numbers of any size are left to ranges, because one task would need a pass for every few dozen bits of a number.
     """
     if source.windowing.kind != WHOLE or request.number == "string":
         return None
@@ -118,7 +120,10 @@ def _why_one_task(request: AggregateRequest, source: Source) -> str | None:
 
 
 def _panes_in_place(request: AggregateRequest, extremes: bool) -> Operator | None:
-    """Multiplies panes in the tasks of their events: for ``extremes`` where their overlap pays, or without any."""
+    """Multiplies panes in the tasks of their events; None if that is impossible.
+
+    With ``extremes``, this is for answers with some of them, if windows overlap enough; else for answers without.
+    """
     found = _in_panes(request, source_of(request.resolved))
     if isinstance(found, Declined) or request.is_joint:
         return None
@@ -135,7 +140,7 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
     """
     source = source_of(request.resolved)
     if not source.is_stream:
-        # A pane is one task's work already.
+        # Each pane is the work of one task already, so no time buckets are needed.
         source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
     found = _carried(request, source, source.windowing.kind == WHOLE and not source.keys and not source.is_stream)
     if isinstance(found, Declined):
@@ -148,7 +153,7 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
 
 
 def _carried(request: AggregateRequest, source: Source, in_ranges: bool) -> _Carried | Declined:
-    """Returns what matrices of events carry, which tasks make apart; without windows, of ranges of time."""
+    """Returns the fields of the operator that makes matrices in several tasks; or why there can be none."""
     found = _in_panes(request, source, in_ranges)
     if isinstance(found, Declined):
         return found
@@ -158,7 +163,7 @@ def _carried(request: AggregateRequest, source: Source, in_ranges: bool) -> _Car
 
 
 def _in_panes(request: AggregateRequest, source: Source, in_ranges: bool = False) -> _Carried | Declined:
-    """Returns what matrices of events carry, whichever tasks make them."""
+    """Returns the fields of an operator that makes matrices, in whichever tasks; or why there can be none."""
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")
     compiled = request.compiled[0]

@@ -1,7 +1,7 @@
-"""paths: trends of any length as the paths of graphs, each about two events that pairwise predicates are about.
+"""paths: trends of any length as the paths of graphs, each of which fixes one event of each of two pivots.
 
-A search for trends goes by one pivot. Predicates that are not about it are tested on the path, where it may enter any
-number of paths that no trend goes on. A graph about both pivots has no such paths.
+A depth-first search for trends fixes one pivot only. It tests the predicates that do not mention this pivot on the way,
+and so may enter any number of dead ends. A graph that fixes both pivots has none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cetdsl.planning.strategies.request import Declined, TrendsRequest
 
 
 def paths(request: TrendsRequest) -> Operator | Declined:
-    """Lists the paths of a graph for each two events of pivots that the pairwise predicates are about together."""
+    """Lists the paths of a graph for each pair of pivot events; each pairwise predicate mentions one of the pivots."""
     if len(request.compiled) != 1:
         return Declined("AND at the top pairs two sets of trends")
     if request.resolved.is_stream:

@@ -34,13 +34,13 @@ from cetdsl.planning.compile import compile_query, side_query
 from cetdsl.planning.detection import BY_DEFAULT, Detection
 from cetdsl.planning.keeping import parts_of_spans
 
-#: One time bucket of a long key holds this many window lengths; it copies one length of events into its neighbour.
+#: The length of a time bucket of a long key, in window lengths; one more length of events is copied from its neighbour.
 BUCKET_WINDOWS = 8
 
 
 @attrs.frozen
 class Declined:
-    """The reason why a strategy does not answer a request; ``on_stream``: it would, were it not for a stream."""
+    """The reason why a strategy does not answer a request; ``on_stream``: it would if the events were no stream."""
 
     reason: str
     on_stream: bool = False
@@ -139,11 +139,11 @@ def windowing_of(window: Window | None, is_stream: bool = False) -> Windowing:
 
 
 def read_together(source: Source) -> Hashable:
-    """Returns what sources agree in whose events many queries can read in one pass.
+    """Returns a key that is equal for sources whose events one pass can read for many queries.
 
-    On a stream they agree in their windows, too: if those of several lengths were closed together, each answer would
-    wait for the longest, and events would be kept for as many windows as all slides together have. Where any query may
-    go on with what is kept, there is one way to keep it.
+    On a stream, such sources have the same windows, too: if windows of several lengths were closed together, each
+    answer would wait for the longest window, and events would be kept for the windows of all slides. A stream that
+    keeps events whole for queries that come and go is an exception: it keeps them in one way for all windows.
     """
     windowing = source.windowing
     in_windows = windowing if source.is_stream and not source.state.whole else windowing.kind == WHOLE
@@ -164,12 +164,12 @@ def source_of_pass(sources: Sequence[Source], windowing: Windowing) -> Source:
 
 
 def common_windowing(windowings: Sequence[Windowing], is_stream: bool) -> Windowing:
-    """Returns windows, or spans, and time buckets that hold those of all queries of a pass.
+    """Returns windows, or spans, with time buckets that contain the windows or spans of all queries of a pass.
 
     Raises
     ------
     StreamingNotSupported
-        If they put each event of a stream into too many windows.
+        If the common windows put each event of a stream into too many of them.
 
     Examples
     --------
@@ -200,15 +200,15 @@ def common_windowing(windowings: Sequence[Windowing], is_stream: bool) -> Window
 def _reach(windowing: Windowing, cut: int) -> int:
     """Returns for how long after the end of a time bucket the windows that begin in it need events.
 
-    The trends that begin in a window of a span go on for a span. If buckets do not end where windows do, the last
-    window of a bucket goes beyond it.
+    The trends that begin at the end of a bucket last up to a span longer. If spans are grouped into windows, and
+    buckets do not end where these windows do, the last window of a bucket ends behind it.
     """
     beyond = windowing.kind == SPAN and windowing.slide and cut % windowing.slide
     return windowing.length + (windowing.slide if beyond else 0)
 
 
 def in_buckets(windowing: Windowing, is_stream: bool) -> Windowing:
-    """Returns windows, or spans, with time buckets, which spread one key over many tasks, or which a stream closes."""
+    """Returns windows, or spans, with time buckets, by which tasks share one key, and which a stream closes."""
     if is_stream:
         return closed_apart(windowing)
     if not overlaps(windowing):

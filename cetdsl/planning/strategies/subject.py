@@ -1,4 +1,4 @@
-"""The subject of detection plans: a query of one automaton, with its branches, even if the pattern is an AND."""
+"""The subject of detection plans: a query of one automaton, and the branches of this automaton, even for an AND."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cetdsl.planning.strategies.request import TrendsRequest, windowing_of
 
 @attrs.frozen
 class Subject:
-    """A request about a query of one automaton, and the branches of its pattern: each trend is put together by one."""
+    """A request about a query of one automaton, and the branches of its pattern; each trend belongs to exactly one."""
 
     request: TrendsRequest
     branches: tuple[Branch, ...]
@@ -31,15 +31,15 @@ class Subject:
 
     @property
     def is_conjunction(self) -> bool:
-        """Whether branches have sequences side by side."""
+        """Whether the pattern is an AND, so that branches have sequences side by side."""
         return any(len(branch.sequences) > 1 for branch in self.branches)
 
 
 def subject_of(request: TrendsRequest) -> Subject | str:
-    """Returns what plans are made for; or why there can be none.
+    """Returns the subject of a request's plans; or why there can be no plans.
 
-    An AND is compiled as the alternative of its sides, so that each way through its automaton is a way of one side. A
-    branch has one way of each side.
+    An AND is compiled as an OR of its sides, so that each path through the automaton belongs to one side. A branch of
+    the AND consists of one path of each side.
     """
     resolved = request.resolved
     pattern = resolved.query.pattern
@@ -65,13 +65,14 @@ def subject_of(request: TrendsRequest) -> Subject | str:
     if isinstance(found, str):
         return found
     if windowing_of(resolved.query.window).kind == SPAN and any(any(branch.end) for branch in found):
-        # Its gap ends a span behind the first event of its side, which may be two behind the first one of all.
+        # The gap of such a NOT ends a span behind the first event of its side, and so up to two spans behind the first
+        # event of all sides.
         return "a NOT ends a side of AND, and a span bounds all sides"
     return why_no_orders(compiled, found) or Subject(attrs.evolve(request, resolved=joint, compiled=(compiled,)), found)
 
 
 def _why_not_joined(pattern: And) -> str | None:
-    """Returns why the sides of an AND are no sequences side by side, whatever the predicates."""
+    """Returns why plans cannot join the sides of an AND, whatever the predicates; None if they can."""
     if not has_sides_apart(pattern):
         return "both sides of AND share a variable"
     names = [name for side in pattern.parts for name in {event.variable for event in events(side)}]

@@ -1,4 +1,4 @@
-"""sweep: counts trends whose predicates compare with one event of each trend, in one pass for all such events."""
+"""sweep: counts trends whose predicates all compare with one event of each trend, in one pass for all such events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cetdsl.planning.sweeps import sweep_pivot
 
 
 def sweep(request: AggregateRequest) -> Operator | Declined:
-    """Sweeps the events that predicates compare with in the order of the value compared."""
+    """Takes the events that predicates compare with, one after the other, in the order of the compared value."""
     source = source_of(request.resolved)
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")

@@ -30,7 +30,7 @@ TRUE, FALSE = Literal(True), Literal(False)
 
 
 def with_where(resolved: ResolvedQuery, where: list[Expr]) -> ResolvedQuery:
-    """The query with other predicates, each once."""
+    """Returns the query with these predicates, without repetitions."""
     return resolved.with_query(where=tuple(dict.fromkeys(where)))
 
 
@@ -51,8 +51,8 @@ def rewrite_conditions(resolved: ResolvedQuery, change: Callable[[Expr], Expr]) 
 def rewrite_predicates(resolved: ResolvedQuery, change: Callable[[Expr], Expr]) -> ResolvedQuery:
     """The query with every node of its predicates and conditions changed, bottom-up.
 
-    The parts of a conjunction are predicates of their own wherever it stands in WHERE. A predicate that would become
-    a conjunction stays as it is unless that makes no difference.
+    A conjunction in WHERE counts as several predicates. So a predicate that would become a conjunction stays as it is
+    unless its parts, as predicates of their own, say the same.
     """
     where = []
     for predicate in resolved.query.where:
@@ -98,8 +98,8 @@ def fold_constants(resolved: ResolvedQuery) -> ResolvedQuery:
     where = []
     for predicate in resolved.query.where:
         folded = transform(predicate, folded_node)
-        # A predicate speaks of all combinations of the variables that it mentions. One that loses a variable
-        # would be asked where that variable is not bound, too, unless it always holds.
+        # A predicate is tested for all combinations of events of the variables that it mentions. If it lost a variable,
+        # it would also be tested where that variable is not bound. That only makes no difference if it always holds.
         same = folded == TRUE or (
             scope(folded) == scope(predicate) and may_split(folded, predicate, resolved.query.pattern)
         )
@@ -108,7 +108,7 @@ def fold_constants(resolved: ResolvedQuery) -> ResolvedQuery:
 
 
 def scope(expr: Expr) -> tuple[PredicateClass, tuple[frozenset[str], ...]]:
-    """Returns the properties that decide which events a predicate refers to."""
+    """Returns the properties that decide for which events a predicate is tested."""
     found = mentions(expr)
     groups = (found.plain, found.next, found.prev, found.aggregated)
     return shape(expr), tuple(frozenset(names) for names in groups)

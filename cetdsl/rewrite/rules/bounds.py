@@ -23,7 +23,8 @@ def keep_tighter_bound(resolved: ResolvedQuery) -> ResolvedQuery:
     """WHERE unix_micros(NEXT(B).ts) <= unix_micros(A.ts) + 6 AND unix_micros(NEXT(B).ts) <= unix_micros(A.ts) + 5
     ->  WHERE unix_micros(NEXT(B).ts) <= unix_micros(A.ts) + 5
 
-    One order between two events has an index, two of them need a look at all pairs. Only where no sum can overflow.
+    An index answers one order between two events; with two, all pairs would have to be tested. The rule applies only
+    where no sum can overflow.
     """
     kept: list[Expr] = []
     places: dict[object, int] = {}
@@ -47,7 +48,8 @@ def keep_tighter_bound(resolved: ResolvedQuery) -> ResolvedQuery:
 class _Bound:
     """``left op right + constant``, where the comparison is an order: an upper bound of the left side, or a lower one.
 
-    ``type`` is that of the sum, and ``by`` what a length moves it by: see :func:`moved_by`.
+    ``type`` is the type of the sum. If the constant is a length of time, ``by`` says whether it moves a time by the
+    clock or the calendar: see :func:`moved_by`.
     """
 
     op: str
@@ -90,7 +92,7 @@ def _bound_of(predicate: Expr, resolved: ResolvedQuery) -> _Bound | None:
 
 
 def _sum_of(expr: Expr) -> tuple[Expr, Literal, int]:
-    """A term as another one, a constant, and the sign of it."""
+    """Splits a term into another term, a constant that is added to it, and the sign of this constant."""
     if isinstance(expr, Binary) and expr.op in ("+", "-") and isinstance(expr.right, Literal):
         return expr.left, expr.right, 1 if expr.op == "+" else -1
     return expr, Literal(0), 1

@@ -23,7 +23,7 @@ from cetdsl.rewrite.rules.booleans import with_where
 
 @attrs.frozen
 class Tie:
-    """A predicate that two events have the same value of a column."""
+    """A predicate by which two events have the same value in a column."""
 
     predicate: Expr
     column: str
@@ -32,7 +32,7 @@ class Tie:
 
 
 def tie_of(predicate: Expr) -> Tie | None:
-    """The tie that an equality of the same column of two events is; None for any other predicate."""
+    """Returns a predicate as a tie if it equates the same column of two events; None for any other predicate."""
     if not isinstance(predicate, Binary) or predicate.op != "=":
         return None
     left, right = predicate.left, predicate.right
@@ -49,10 +49,10 @@ def equality_to_partition(resolved: ResolvedQuery) -> ResolvedQuery:
     """PATTERN SEQ(A, B+) WHERE A.id = B.id
       ->  PATTERN SEQ(A, B+) WHERE [id] AND A.id IS NOT NULL AND B.id IS NOT NULL
 
-    Only when every trend compares each of its events, directly or by way of others, with all the rest: then the
-    equalities hold exactly when all values are the same and none is NULL. A partition also confines the matches of
-    NOT, so each negated variable must be tied to the same column. Other policies than ANY look at events between those
-    of a trend, which a partition would hide.
+    The rule applies only if the equalities connect all events of each trend, directly or by way of others: then they
+    hold exactly when all values are the same and none is NULL. A partition also restricts the matches of NOT, so each
+    negated variable must be tied by the same column. It does not apply under other policies than ANY: these look at
+    events between those of a trend, which a partition would hide.
     """
     query = resolved.query
     if isinstance(query.pattern, And):
@@ -118,7 +118,7 @@ def drop_equality_of_key(resolved: ResolvedQuery) -> ResolvedQuery:
     """PATTERN SEQ(A, B, C) WHERE [id] AND A.id = B.id
       ->  PATTERN SEQ(A, B, C) WHERE [id] AND A.id IS NOT NULL AND B.id IS NOT NULL
 
-    Within a partition the values are equal; what is left of the predicate is that they are not NULL.
+    Within a partition the values are equal, so only the condition remains that they are not NULL.
     """
     query = resolved.query
     if isinstance(query.pattern, And):

@@ -13,7 +13,7 @@ from cetdsl.pattern.properties import binds_exactly_one
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.predicates import renamed
 
-#: More copies of a negated pattern would take longer than to test each match; so does one that needs that test anyway.
+#: The most copies of a negated pattern; more of them would take longer than testing each match.
 _MOST_ALTERNATIVES = 4
 
 
@@ -21,8 +21,9 @@ _MOST_ALTERNATIVES = 4
 def alternatives_of_not(resolved: ResolvedQuery) -> ResolvedQuery:
     """SEQ(A, NOT N, B) WHERE N.x = A.x OR N.y = B.y  ->  SEQ(A, NOT N, NOT `N'`, B) WHERE N.x = A.x AND `N'`.y = B.y
 
-    No match satisfies one predicate or the other if none satisfies the one and none the other. A match must bind each
-    negated variable that is mentioned to one event, or else the predicate could hold of one event by either.
+    No match satisfies an OR of predicates if and only if no match satisfies the one, and none the other. A match must
+    bind each mentioned negated variable to exactly one event. Otherwise some of its events could satisfy the one
+    predicate, and others the other.
     """
     for predicate in resolved.query.where:
         found = _divided(resolved, predicate)

@@ -1,4 +1,4 @@
-"""Rules for pairwise predicates between neighbours: for an adjacent one, no other events need to be looked at."""
+"""Rules that turn pairwise predicates into adjacent ones, which only need to be tested for neighbours."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from cetdsl.pattern.query import ANY, STRICT
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import with_where
 
-#: How a term must change from each event of a run to the next, ``later op earlier``, for a comparison ``later op
-#: earlier`` between two runs to hold of all their events once it holds of the last of one and the first of the other.
+#: For each comparison ``later op earlier`` between two runs of events: the comparisons by which the term may change
+#: from each event of a run to the next, such that the comparison holds for all events of both runs if it holds for the
+#: last event of the earlier run and the first of the later one.
 _ALONG = {
     ">": {">", ">=", "="},
     ">=": {">", ">=", "="},
@@ -28,7 +29,7 @@ _ALONG = {
     "=": {"="},
     "!=": {"="},
 }
-#: The comparisons ``later op earlier`` of one term of neighbours that are bound to one variable.
+#: By variable and term, the comparisons ``later op earlier`` of this term between neighbours of the variable.
 _Changes = dict[tuple[str, Expr], set[str]]
 
 
@@ -40,8 +41,9 @@ _Terms = dict[str, Expr]
 def equality_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
     """PATTERN SEQ(A, B+, C) WHERE A.id = B.id  ->  PATTERN SEQ(A, B+, C) WHERE NEXT(B).id = A.id AND NEXT(B).id = B.id
 
-    Where nothing else stands between the events that equalities relate, all of them are equal once each is to the next.
-    That each must be to the next is only so where every trend binds what both are compared with.
+    If no other variable stands between the events that equalities relate, all of them are equal if each equals the next
+    one. Conversely, two neighbours must be equal if an equality relates them, or if every trend binds the variables by
+    way of which equalities relate them.
     """
     query = resolved.query
     if isinstance(query.pattern, And):
@@ -61,7 +63,7 @@ def equality_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
 
 
 def _related(where: Iterable[Expr], pattern: Pattern, schema: Schema) -> list[tuple[list[Expr], _Terms]]:
-    """Returns the pairwise equalities that lead from one to the other by common terms of one type, and these terms."""
+    """Returns the groups of pairwise equalities that common terms of one type connect, each with its terms."""
     found: list[tuple[list[Expr], _Terms]] = []
     for predicate in where:
         comparison = separate(predicate) if shape(predicate) is PredicateClass.PAIRWISE else None
@@ -75,7 +77,7 @@ def _related(where: Iterable[Expr], pattern: Pattern, schema: Schema) -> list[tu
                 found.remove(other)
                 equalities, terms = other[0] + equalities, other[1] | terms
         found.append((equalities, terms))
-    # Two terms of one variable are related only where each event has them equal, of which an adjacent one says nothing.
+    # Two terms of one variable are left out: the equality must hold within each event, which no adjacent one expresses.
     return [(equalities, terms) for equalities, terms in found if _says_all(equalities, terms)]
 
 
@@ -95,7 +97,7 @@ def _are_equal(earlier: str, later: str, pairs: Collection[frozenset[str]], patt
         near = {other for pair in pairs if name in pair for other in pair} - {name, *reached}
         if later in near:
             return True
-        # What some trends do not bind says nothing in them.
+        # A variable that some trends do not bind connects nothing in these trends.
         new = {other for other in near if binds_at_least_one(pattern, other)}
         reached |= new
         waiting += new
@@ -166,7 +168,7 @@ def _with_inseparable(where: Iterable[Expr]) -> set[frozenset[str]]:
 
 
 def _scopes(predicate: Expr, pattern: Pattern) -> list[Pattern]:
-    """Returns the patterns that bind what a predicate relates: the query's, or the parts of NOTs; none if both do."""
+    """Returns the patterns that bind a predicate's variables: the query's, or the parts of NOTs; none if both do."""
     owners = negations_of(predicate, pattern)
     if not owners:
         return [pattern]
@@ -186,7 +188,7 @@ def _changes(where: Iterable[Expr]) -> _Changes:
 
 
 def _holds_along(predicate: Expr, later: str, runs: set[str], changes: _Changes, schema: Schema) -> bool:
-    """Whether a predicate holds of all events of some runs once it holds of those where the runs meet."""
+    """Whether a predicate holds for all events of two runs if it holds for the two events where the runs meet."""
     found = separate(predicate)
     if found is None or not _in_one_order(found.left, found.right, schema):
         return False
@@ -198,7 +200,7 @@ def _holds_along(predicate: Expr, later: str, runs: set[str], changes: _Changes,
 def _in_one_order(left: Expr, right: Expr, schema: Schema) -> bool:
     """Whether the values of each side keep their order when they are compared with the other side.
 
-    Numbers do, whatever their types. Local times do not where they become instants: an hour comes twice in autumn.
+    Numbers of any types do. Local times do not if they are converted to instants: an hour comes twice in autumn.
     """
     numbers = {category(type_of(side, schema)) for side in (left, right)} == {"number"}
     return numbers or are_of_one_type(left, right, schema)

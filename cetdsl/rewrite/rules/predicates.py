@@ -56,8 +56,8 @@ def push_local_predicate(resolved: ResolvedQuery) -> ResolvedQuery:
 def rename_negated(resolved: ResolvedQuery) -> ResolvedQuery:
     """PATTERN SEQ(A, NOT A, B)  ->  PATTERN SEQ(A, NOT `A'`, B)
 
-    Predicates on a variable that a trend binds speak of its bindings alone, so the same variable under NOT is another
-    one. With names of their own, a predicate speaks of every occurrence of its variables.
+    A predicate on a variable that the trend binds only refers to the trend's bindings, so the same name under NOT is a
+    different variable. After renaming, a predicate refers to every occurrence of its variables.
     """
     pattern = resolved.query.pattern
     taken = {event.variable for event in events(pattern)}
@@ -139,9 +139,9 @@ def normalise_pairwise(resolved: ResolvedQuery) -> ResolvedQuery:
 def abs_to_two_comparisons(resolved: ResolvedQuery) -> ResolvedQuery:
     """ABS(NEXT(b).x - b.x) < 5  ->  NEXT(b).x < b.x + 5 AND NEXT(b).x > b.x - 5
 
-    Only where all terms are integers or decimals, whose sums are exact once they are decimals; the added constant
-    is a decimal for that reason. Doubles round, so ``ABS(l - r) < c`` is not ``l < r + c`` for them. What cannot
-    overflow, times among them, is separated later: ``ABS(l - r) < c`` is ``l - r < c AND l - r > -c``.
+    This form is only for integers and decimals, whose sums are exact as decimals; the added constant is a decimal for
+    that reason. Doubles round, so ``ABS(l - r) < c`` is not ``l < r + c`` for them. Differences that cannot overflow,
+    such as those of times, become ``l - r < c AND l - r > -c`` instead, which another rule separates later.
     """
     where: list[Expr] = []
     for predicate in resolved.query.where:
@@ -171,7 +171,7 @@ def _without_abs(predicate: Expr, resolved: ResolvedQuery) -> list[Expr] | None:
     events_of = [speakers_of(side) for side in (*sides, bound)]
     if len(events_of[0]) != 1 or len(events_of[1]) != 1 or events_of[0] == events_of[1]:
         return None
-    # The bound joins the side whose event it speaks of; a constant joins the plain or second side.
+    # The bound is added to the side of the event that it mentions; a constant is added to the plain or second side.
     if not events_of[2]:
         home = 0 if any(role is Role.NEXT for _, role in events_of[1]) else 1
     elif events_of[2] in events_of[:2]:
@@ -190,7 +190,7 @@ def _is_abs(expr: Expr) -> bool:
 
 
 def _opposite(difference: Expr, bound: Expr, resolved: ResolvedQuery) -> Expr | None:
-    """A constant with the other sign; None unless it bounds a difference of two events that cannot overflow."""
+    """Returns a constant with the other sign; None unless it bounds a difference of two events that cannot overflow."""
     if len(speakers_of(difference)) != 2:
         return None
     length = length_of(bound)

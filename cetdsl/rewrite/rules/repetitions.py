@@ -22,7 +22,7 @@ def collapse_nested_repetition(resolved: ResolvedQuery) -> ResolvedQuery:
 
 
 def collapse(outer: Repeat, inner: Repeat) -> Pattern:
-    """One repetition for two, where the numbers of repetitions that the two allow have no gap.
+    """Returns one repetition for two nested ones, if the numbers of repetitions that these allow have no gap.
 
     ``k`` rounds of a to b repetitions are k*a to k*b repetitions; two consecutive k leave no gap between them when
     k*b + 1 >= (k+1)*a. This gets easier as k grows, so the smallest k decides.

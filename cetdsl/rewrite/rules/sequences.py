@@ -12,8 +12,8 @@ from cetdsl.rewrite.rule import Keeps, rule
 def rewrite_pattern(resolved: ResolvedQuery, change: Callable[[Pattern], Pattern]) -> ResolvedQuery:
     """The query with its pattern rebuilt bottom-up.
 
-    AND at the top pairs trends while elsewhere it orders events, so a pattern that would become AND at the top by
-    losing its frame keeps that frame, and so does a side of AND at the top.
+    AND at the top pairs trends, while elsewhere it stands for the orders of events. So a SEQ of a single AND keeps its
+    SEQ at the top, and as a side of an AND at the top.
     """
     pattern = transform(resolved.query.pattern, change)
     if isinstance(resolved.query.pattern, And):

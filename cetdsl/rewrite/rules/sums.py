@@ -27,11 +27,11 @@ from cetdsl.pattern.properties import negated_variables
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import with_where
 
-#: So many numbers of 35 digits can be added as decimals of 38.
+#: The most numbers of 35 digits that can be added as decimals of 38 digits.
 _MOST_TERMS = 3
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _NARROW = ("tinyint", "smallint", "int")
-#: The most that functions of a time give, in either direction, in the years 1 to 9999, and most of them at any time.
+#: Bounds of the absolute values of functions of a time, in the years 1 to 9999, and for most functions at any time.
 _OF_TIMES = {
     **dict.fromkeys(("unix_timestamp", "to_unix_timestamp", "unix_seconds"), 10**13),
     "unix_millis": 10**16,
@@ -43,7 +43,7 @@ _OF_TIMES = {
 
 #: A term and whether it is added, not subtracted.
 _Summand = tuple[bool, Expr]
-#: A variable and which of its events.
+#: A variable, and the role that says which of its events a term refers to.
 Speaker = tuple[str | None, Role]
 
 
@@ -53,10 +53,10 @@ def separate_sums(resolved: ResolvedQuery) -> ResolvedQuery:
     WHERE B.ts - A.ts < INTERVAL '2' HOUR  ->  WHERE to_timestamp_ntz(B.ts) < to_timestamp_ntz(A.ts) + INTERVAL '2' HOUR
     WHERE A.x - B.x < 5  ->  WHERE bigint(B.x) > bigint(A.x) - 5
 
-    Only where no sum can overflow, before or after. Sums of whole numbers that may are those of a wider type, BIGINT or
-    a decimal, in which none does: where Spark's own fails, or wraps if it is told to, this compares the numbers. Sums
-    of doubles round, so ``l + r < c`` is not ``l < c - r`` for them. The difference of two times is that of what clocks
-    of the session's zone show, as Spark has it.
+    The rule applies only if no sum can overflow, before or after. Whole numbers whose sums may overflow are converted
+    to a wider type, BIGINT or a decimal, in which they cannot: where Spark's own sum fails, or wraps if the session
+    says so, this form compares the true numbers. Sums of doubles round, so ``l + r < c`` is not ``l < c - r`` for them.
+    As in Spark, the difference of two times is that of the local times in the session's zone.
     """
     negated = negated_variables(resolved.query.pattern)
 
@@ -85,7 +85,7 @@ def speakers_of(expr: Expr) -> frozenset[Speaker]:
 
 
 def _is_own(speaker: Speaker, negated: tuple[str, ...]) -> tuple[bool, bool, str]:
-    """Returns the sort key by which an event of two stands on the left: the later one, or the negated one."""
+    """Returns the sort key by which one of two events gets the left side: the later one, or the negated one."""
     variable, role = speaker
     return role is Role.NEXT, variable in negated, str(variable)
 
@@ -94,12 +94,12 @@ def _is_own(speaker: Speaker, negated: tuple[str, ...]) -> tuple[bool, bool, str
 
 
 def times_apart(expr: Expr, schema: Schema) -> tuple[Expr, Expr, datetime.timedelta] | None:
-    """Two times and a length, if a term is the first less the second and that length more; None if it is not."""
+    """Splits a term into two times and a length: the first time less the second, plus the length; None: impossible."""
     if not isinstance(expr, Binary) or expr.op not in ("+", "-"):
         return None
     types = type_of(expr.left, schema), type_of(expr.right, schema)
     if category(types[0]) == category(types[1]) == "instant":
-        # Of two types one would be changed first: midnight of a date, say, is skipped by some clocks.
+        # Spark would convert one of two different types first, which may change it: some clocks skip midnight.
         apart = types[0] == types[1] and all(len(speakers_of(side)) == 1 for side in (expr.left, expr.right))
         return (expr.left, expr.right, datetime.timedelta(0)) if apart and expr.op == "-" else None
     for inner, other in ((expr.left, expr.right), (expr.right, expr.left)):
@@ -114,7 +114,7 @@ def times_apart(expr: Expr, schema: Schema) -> tuple[Expr, Expr, datetime.timede
 
 
 def length_of(expr: Expr) -> datetime.timedelta | None:
-    """The length of time that a constant is; None of other terms."""
+    """The length of time that a constant stands for; None for other terms."""
     if isinstance(expr, Literal) and isinstance(expr.value, datetime.timedelta):
         return expr.value
     if isinstance(expr, Unary) and expr.op == "-":
@@ -152,7 +152,7 @@ def _of_numbers(predicate: Binary, own: Speaker, resolved: ResolvedQuery) -> Exp
     op, left, right = parts
     constants = [summand for summand in right if isinstance(summand[1], Literal)]
     rest = [summand for summand in right if summand not in constants]
-    # The constants go where there is room for them.
+    # The constants go to the side on which no sum overflows.
     for sides in ((left, right), ([*left, *((not added, term) for added, term in constants)], rest)):
         whole = _whole(sides[0]), _whole(sides[1])
         if all(bounds_of(side, resolved) is not None for side in whole) and _are_comparable(*whole, resolved.schema):
@@ -171,7 +171,7 @@ def _widened(predicate: Binary, schema: Schema) -> Binary:
 
 
 def _are_comparable(left: Expr, right: Expr, schema: Schema) -> bool:
-    """Whether one type has all digits of two exact numbers."""
+    """Whether some decimal type has enough digits for both of two exact numbers."""
     digits = [decimal_digits(type_of(side, schema)) for side in (left, right)]
     known = [found for found in digits if found is not None]
     return max(whole - scale for whole, scale in known) + max(scale for _, scale in known) <= 38
@@ -229,7 +229,7 @@ def _times(sign: int, bounds: tuple[int, int] | None) -> tuple[int, int] | None:
 
 
 def _within(type_: str | None, bounds: tuple[int, int] | None) -> tuple[int, int] | None:
-    """The bounds, if all values of a whole number between them are of the type."""
+    """Returns the bounds if the type has all whole numbers between them; else None."""
     if bounds is None or type_ not in _BITS:
         return bounds
     least, most = _of_type(type_)
@@ -248,7 +248,7 @@ def _has_digits(expr: Binary, schema: Schema) -> bool:
 
 
 def _parts(predicate: Binary, own: Speaker, schema: Schema) -> tuple[str, list[_Summand], list[_Summand]] | None:
-    """Compares the terms of one event with all others; None if a term refers to both events."""
+    """Moves the summands of one event to the left, and all others to the right; None if a summand has both events."""
     summands = [*_summands(predicate.left, True, schema), *_summands(predicate.right, False, schema)]
     if any(len(speakers_of(term)) > 1 for _, term in summands):
         return None
@@ -278,7 +278,7 @@ def _is_days_between(expr: Expr, schema: Schema) -> bool:
 
 
 def _whole(summands: list[_Summand]) -> Expr:
-    """A sum, with the whole numbers among the constants as one, last of all."""
+    """Returns a sum, with all constants that are whole numbers combined into one at its end."""
     constants = [(added, term) for added, term in summands if isinstance(term, Literal) and type(term.value) is int]
     constant = sum(term.value if added else -term.value for added, term in constants)
     others = sorted((each for each in summands if each not in constants), key=lambda summand: not summand[0])
@@ -319,7 +319,7 @@ def is_exact(expr: Expr, schema: Schema) -> bool:
 
 
 def _sum(summands: list[_Summand]) -> Expr:
-    """A sum of decimals: one of its first two terms is one, which makes all sums decimals."""
+    """Returns a sum of decimals; one of its first two terms is a decimal constant, so that all sums are decimals."""
     if len(summands) == 1 and summands[0][0]:
         return summands[0][1]
     constants = [(added, Literal(Decimal(term.value))) for added, term in summands if isinstance(term, Literal)]

@@ -28,7 +28,7 @@ from cetdsl.pattern.query import ANY, STRICT
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import FALSE, negated, rewrite_conditions, with_where
 
-#: The largest whole number up to which all are floating numbers, by type.
+#: By type, the bound up to which all whole numbers can be represented exactly.
 _EXACT = {"float": 2**24, "double": 2**53}
 
 
@@ -61,7 +61,7 @@ def _strongest(known: list[tuple[str, object]]) -> list[tuple[str, object]]:
     upper = [pair for pair in whole if pair[0] in ("<", "<=")]
     found: list[tuple[str, object]] = []
     for kind in (int, str):
-        # Two values that differ contradict each other; more of them say nothing more.
+        # Two different values contradict each other already, so further ones are not needed.
         found += list(dict.fromkeys(pair for pair in known if pair[0] == "=" and type(pair[1]) is kind))[:2]
     if lower:
         found.append(max(lower, key=lambda pair: (pair[1], pair[0] == ">")))
@@ -96,7 +96,7 @@ def _contradict(type_: str | None, first: tuple[str, object], second: tuple[str,
         return False
     numbers = int(str(value)), int(str(other))
     if max(map(abs, numbers)) > _EXACT.get(str(type_), math.inf):
-        return False  # Spark compares their nearest floating numbers, which may be one
+        return False  # Spark compares the nearest floating-point numbers, which may be equal
     return _excludes(op, numbers[0], other_op, numbers[1])
 
 
@@ -145,8 +145,8 @@ def _under_not_somewhere(predicate: Expr, pattern: Pattern) -> bool:
 def drop_unreachable(resolved: ResolvedQuery) -> ResolvedQuery:
     """SEQ(A, EVENT(b, FALSE)?) OR SEQ(C, EVENT(b, FALSE))  ->  A
 
-    A query without any match left keeps an event that is never satisfied: its answer is empty. A branch stays if an
-    aggregate speaks of a variable that would go with it.
+    A query that can have no match keeps an event that no row satisfies, so its answer is empty. A branch stays if an
+    aggregate mentions a variable that only this branch binds.
     """
     query = resolved.query
     if not all(_lives(side)[1] for side in sides(query.pattern)):
@@ -217,7 +217,7 @@ def _reduced(pattern: Pattern) -> Pattern | None:
         return None
     if not left:
         return _Empty()
-    # Only markers of NOT are left: nothing else can say so, so the FALSE part stays beside them.
+    # If only NOTs are left, the FALSE part stays beside them, because a sequence of NOTs alone is invalid.
     return pattern if all(isinstance(part, Not) for part in left) else pattern.with_children(tuple(left))
 
 
