@@ -604,6 +604,11 @@ def test_the_tree_of_a_pattern() -> None:
     ET.fromstring(svg_of(view))
 
 
+def test_a_pattern_of_one_part_stands_above_it() -> None:
+    view = pattern_view(parse("PATTERN (A+){2}").pattern, "pattern")
+    assert text_of(view).split() == ["{2}", "+-", "+", "+-", "A"]
+
+
 _PATHS = "the number of trends and of paths that a test ends"
 _MANY = _PATHS + ", which may be exponentially many"
 

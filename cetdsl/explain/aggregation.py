@@ -56,7 +56,8 @@ class _Drawing:
         ]
         if plan.dropped:
             facts.append(("not kept", f"{counted(plan.dropped, 'sub-pattern')}, which cost more than they save"))
-        return PlanView("aggregation plan", tuple(self._nodes.values()), tuple(self._edges), tuple(facts), folds=True)
+        nodes, edges = tuple(self._nodes.values()), tuple(self._edges)
+        return PlanView("aggregation plan", nodes, edges, tuple(facts), folds=True, from_root=True)
 
     def _show_some(self, vertices: Sequence[Vertex], parent: str | None, level: int) -> None:
         """Shows the vertices that serve the most queries, and one node for all others."""

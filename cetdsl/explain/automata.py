@@ -106,7 +106,7 @@ def pattern_view(pattern: Pattern, title: str, text: str = "") -> PlanView:
         return identity
 
     add(pattern)
-    return PlanView(title, tuple(nodes), tuple(edges), (), text)
+    return PlanView(title, tuple(nodes), tuple(edges), (), text, from_root=True)
 
 
 def _operator(node: Pattern) -> str:

@@ -65,7 +65,7 @@ def _work_view(together: DetectTogether, work: Mapping[int, Mapping[str, int]]) 
     ]
     if len(found) > len(nodes):
         facts.append(("not shown", f"{len(found) - len(nodes):,} vertices of fewer instances"))
-    return PlanView("measured", tuple(nodes), tuple(edges), tuple(facts))
+    return PlanView("measured", tuple(nodes), tuple(edges), tuple(facts), from_root=True)
 
 
 def _lines(one: Mapping[str, int]) -> tuple[str, ...]:

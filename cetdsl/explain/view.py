@@ -38,7 +38,8 @@ class PlanView:
     """A titled graph with facts beside it, as names and values.
 
     ``text`` says the same as the graph, where words are better than a list of its nodes. If a tree is too large for a
-    picture and ``folds``, a web page shows it with all nodes folded.
+    picture and ``folds``, a web page shows it with all nodes folded. The arrows of a tree lead to its root, as rows flow
+    in a plan, or ``from_root`` to the parts that something is made of.
 
     Examples
     --------
@@ -53,6 +54,7 @@ class PlanView:
     facts: tuple[tuple[str, str], ...] = ()
     text: str = ""
     folds: bool = False
+    from_root: bool = False
 
     def __attrs_post_init__(self) -> None:
         known = {node.id for node in self.nodes} | {NOWHERE}
@@ -66,13 +68,9 @@ class PlanView:
 
 
 def children_of(view: PlanView) -> tuple[list[str], dict[str, list[str]]]:
-    """The roots of a tree and the children of each node.
-
-    Arrows are taken to lead towards the root, as rows flow in a plan, unless some node has two outgoing arrows: then
-    they lead away from it.
-    """
+    """Returns the roots of a tree and the children of each node."""
     arrows = [(edge.source, edge.target) for edge in view.edges]
-    if len({source for source, _ in arrows}) == len(arrows):
+    if not view.from_root:
         arrows = [(target, source) for source, target in arrows]
     children: dict[str, list[str]] = {node.id: [] for node in view.nodes}
     for parent, child in arrows:
