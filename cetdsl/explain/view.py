@@ -38,8 +38,8 @@ class PlanView:
     """A titled graph with facts beside it, as names and values.
 
     ``text`` says the same as the graph, where words are better than a list of its nodes. If a tree is too large for a
-    picture and ``folds``, a web page shows it with all nodes folded. The arrows of a tree lead to its root, as rows flow
-    in a plan, or ``from_root`` to the parts that something is made of.
+    picture and ``folds``, a web page shows it with all nodes folded. The arrows of a tree lead to its root, as rows
+    flow in a plan, or ``from_root`` to the parts that something is made of.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.numbers.arithmetic import by_types
 from cetdsl.kernels.numbers.copying import copy, copy_rows
-from cetdsl.kernels.numbers.linear import System, Weights, add, lanes, multiply, weigh
+from cetdsl.kernels.numbers.linear import System, Weights, add, lanes, less_one, multiply, weigh
 from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.operations import Operations, Tape
 from cetdsl.kernels.shared.template import Template
@@ -34,8 +34,8 @@ class Coefficients(NamedTuple):
     ``h / g`` of the graphlet's first ``p`` steps. For rounded numbers, the entries are a tree over its ``size`` steps:
     entry ``size + p`` is step ``p``, and entry ``e`` combines ``2 * e`` and ``2 * e + 1``. To combine entries takes
     longer than to look up what was combined before, for another column. So, for rounded numbers, entry
-    ``start // 2 + p`` of ``past_g`` and ``past_h`` holds the coefficients of the steps ``p`` to ``until - 1``, as they
-    were asked for last (``until`` is -1 if they were not).
+    ``start // 2 + p`` of ``past_gain`` and ``past_h`` holds ``g - 1`` and ``h`` of the steps ``p`` to ``until - 1``, as
+    they were asked for last (``until`` is -1 if they were not).
     """
 
     start: Ints
@@ -44,7 +44,7 @@ class Coefficients(NamedTuple):
     shrink: Table
     h: Table
     until: Ints
-    past_g: Table
+    past_gain: Table
     past_h: Table
 
 
@@ -170,40 +170,41 @@ def _fill_trees(system: System, found: Coefficients) -> None:
 # Each number system has an implementation of its own, and not one with a branch, so that each is small enough for LLVM
 # to inline. Otherwise playing a tape of rounded numbers takes 1.1 to 2.8 times as long.
 @by_types
-def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
-    """Writes ``g`` and ``h`` of a graphlet's steps ``since <= p < now``."""
+def between(found: Any, entry: Any, since: Any, now: Any, system: Any, gain: Any, h: Any) -> Any:
+    """Writes ``gain``, which is ``g - 1``, and ``h`` of a graphlet's steps ``since <= p < now``."""
 
-    def quotient(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
+    def quotient(found: Any, entry: Any, since: Any, now: Any, system: Any, gain: Any, h: Any) -> Any:
         before, after = found.start[entry] + since, found.start[entry] + now
-        for t in range(len(g)):
-            g[t] = multiply(found.g[after, t], found.shrink[before, t], system.prime[t], system.reciprocal[t])
-        for row in range(h.shape[0]):
-            for t in range(len(g)):
-                prime = system.prime[t]
+        for t in range(len(gain)):
+            prime, reciprocal = system.prime[t], system.reciprocal[t]
+            g = multiply(found.g[after, t], found.shrink[before, t], prime, reciprocal)
+            for row in range(h.shape[0]):
                 drift = add(found.h[after, row, t], prime - found.h[before, row, t], prime)
-                h[row, t] = multiply(g[t], drift, prime, system.reciprocal[t])
+                h[row, t] = multiply(g, drift, prime, reciprocal)
+            gain[t] = less_one(g, prime)
 
-    def walk(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
+    def walk(found: Any, entry: Any, since: Any, now: Any, system: Any, gain: Any, h: Any) -> Any:
         start = found.start[entry]
         past = start // 2 + since
         if found.until[past] == now:
-            copy(g, found.past_g[past])
+            copy(gain, found.past_gain[past])
             copy_rows(h, found.past_h[past])
             return
-        g[0] = system.one
+        gain[0] = system.one
         h[:] = system.zero
         low, high = since + found.size[entry], now + found.size[entry]
         while low < high:
             if low & 1:
-                _combine(found, start + low, system, g, h)
+                _combine(found, start + low, system, gain, h)
                 low += 1
             if high & 1:
                 high -= 1
-                _combine(found, start + high, system, g, h)
+                _combine(found, start + high, system, gain, h)
             low >>= 1
             high >>= 1
+        gain[0] = less_one(gain[0], system.prime[0])
         found.until[past] = now
-        copy(found.past_g[past], g)
+        copy(found.past_gain[past], gain)
         copy_rows(found.past_h[past], h)
 
     return quotient if isinstance(system.types[0], types.Integer) else walk

@@ -35,12 +35,12 @@ from cetdsl.kernels.vocabulary import Ints
 
 
 @inlined
-def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: System, g: Table, h: Table) -> None:
-    """Brings a cell of a sum up to date: it takes the events whose coefficients are ``g`` and ``h``."""
+def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: System, gain: Table, h: Table) -> None:
+    """Brings a cell of a sum up to date: it takes the events whose coefficients are ``gain + 1`` and ``h``."""
     for t in range(lanes(system)):
         prime, reciprocal = system.prime[t], system.reciprocal[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
-        grown = add(total[cell, t], multiply(less_one(g[t], prime), snapshot, prime, reciprocal), prime)
+        grown = add(total[cell, t], multiply(gain[t], snapshot, prime, reciprocal), prime)
         if row >= 0:
             counted = add(influx[base, t], total[base, t], prime)
             grown = add(grown, multiply(h[row, t], counted, prime, reciprocal), prime)
@@ -48,12 +48,12 @@ def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: S
 
 
 @inlined
-def _grow_count(total: Table, influx: Table, cell: int, system: System, g: Table) -> None:
-    """Brings a cell of accumulator 0, a count, up to date: it takes the events whose coefficient is ``g``."""
+def _grow_count(total: Table, influx: Table, cell: int, system: System, gain: Table) -> None:
+    """Brings a cell of accumulator 0, a count, up to date: it takes the events whose coefficient is ``gain + 1``."""
     for t in range(lanes(system)):
         prime = system.prime[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
-        grown = multiply(less_one(g[t], prime), snapshot, prime, system.reciprocal[t])
+        grown = multiply(gain[t], snapshot, prime, system.reciprocal[t])
         total[cell, t] = add(total[cell, t], grown, prime)
 
 
@@ -98,9 +98,9 @@ class _State(NamedTuple):
         The graphlet of each variant (-1: none), the number of steps of each graphlet so far, and up to which of these
         each cell is up to date.
     asked : int64 array, shape (3,)
-        The steps that ``g`` and ``h`` are the coefficients of: graphlet, first step, end.
-    g, h, step_g, step_h, weight : arrays, shapes (primes,), (rows, primes), (primes,), (rows, primes), (primes,)
-        The last three are room for the coefficients of one step, and for the weight of an event.
+        The steps that ``gain`` and ``h`` are the coefficients of: graphlet, first step, end.
+    gain, h, step_gain, step_h, weight : arrays, shapes (primes,), (rows, primes), (primes,), (rows, primes), (primes,)
+        The gains are ``g - 1``. The last three are room for the coefficients of one step, and for an event's weight.
     """
 
     total: Table
@@ -111,9 +111,9 @@ class _State(NamedTuple):
     now: Ints
     since: Ints
     asked: Ints
-    g: Table
+    gain: Table
     h: Table
-    step_g: Table
+    step_gain: Table
     step_h: Table
     weight: Table
 
@@ -134,12 +134,12 @@ def _sync(
             continue
         state.since[base] = now
         if entry != state.asked[0] or since != state.asked[1] or now != state.asked[2]:
-            between(found, entry, since, now, system, state.g, state.h)
+            between(found, entry, since, now, system, state.gain, state.h)
             state.asked[0], state.asked[1], state.asked[2] = entry, since, now
         for other in range(accumulator + 1, last_accumulator):
             cell = cells.first[other] + r
-            _grow(state.total, state.influx, cell, base, cells.row[other], system, state.g, state.h)
-        _grow_count(state.total, state.influx, base, system, state.g)
+            _grow(state.total, state.influx, cell, base, cells.row[other], system, state.gain, state.h)
+        _grow_count(state.total, state.influx, base, system, state.gain)
 
 
 @jit
@@ -303,16 +303,16 @@ def _play_jump(
     operation: Operations,
 ) -> None:
     """Lets a variant in no graphlet take several events at once, by their coefficients."""
-    v, total, influx, g, h = operation[op.VARIANT], state.total, state.influx, state.step_g, state.step_h
+    v, total, influx, gain, h = operation[op.VARIANT], state.total, state.influx, state.step_gain, state.step_h
     entry = len(template.family_bits) + v
     count = weigh_step(operation, entry, template, weights, mask, reference, system, h)
     for t in range(lanes(system)):
-        g[t] = system.power[count, t] if count > 0 else system.whole[1 - count, t]
+        gain[t] = less_one(system.power[count, t] if count > 0 else system.whole[1 - count, t], system.prime[t])
     for k in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
         for cell in range(cells.weighed[k, 1], cells.weighed[k, 2]):
-            _grow(total, influx, cell, cells.base[cell], cells.weighed[k, 0], system, g, h)
+            _grow(total, influx, cell, cells.base[cell], cells.weighed[k, 0], system, gain, h)
     for cell in range(cells.counted[v, 0], cells.counted[v, 1]):
-        _grow_count(total, influx, cell, system, g)
+        _grow_count(total, influx, cell, system, gain)
 
 
 @inlined
@@ -325,6 +325,8 @@ def _play_border(
         query = template.member[entry]
         for own in range(template.own_start[query], template.own_start[query + 1]):
             node = template.own[own]
+            if opens and node >= template.repeating:
+                continue  # such nodes were left at zero when the slot's last slice closed
             for accumulator in range(cells.accumulators[query]):
                 cell = cells.first[cells.accumulator_start[node] + accumulator] + slot
                 if not opens:
