@@ -303,8 +303,16 @@ def regret(events: Events, runs: int) -> Result:
         f"most {max(deciding[model]):.2%}"
         for model in models
     ]
+    # The single runs of 63 workloads, all contestants and turns are half a megabyte of JSON.
+    judged = {name for verdict in verdicts for name in (verdict.candidate, verdict.against)}
+    kept = {name: one if name in judged else _without_runs(one) for name, one in measured.items()}
     what = "20,000 events, ten overlapping windows of 2,000, log2, one core"
-    return result(what, measured, verdicts, notes=notes, charts={"regret": chart})
+    return result(what, kept, verdicts, notes=notes, charts={"regret": chart})
+
+
+def _without_runs(measured: Result) -> Result:
+    """Returns the medians of a contestant and what it held, without its single runs."""
+    return {name: value for name, value in measured.items() if not isinstance(value, list)}
 
 
 def _better(measured: Result, decided: str) -> str:
