@@ -56,7 +56,7 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
     choices = choices_of(costs, limit)
     choices = choices.without(choices.memory, limit)
     if np.isinf(choices.memory).all():
-        return uncached_plan(costs, 0)
+        return uncached_plan(costs, 0, optimal=True)
     gap, again = math.inf, True
     while again:
         # Each round leaves fewer graphlets, among which another price excludes more.

@@ -243,6 +243,6 @@ def _cpu(costs: Costs, graphlet: Graphlet) -> float:
     return math.inf if steps is None else float(steps[graphlet.start, graphlet.stop])
 
 
-def uncached_plan(costs: Costs, considered: int) -> CutPlan:
-    """Makes the plan that caches nothing, which is used where no other plan fits."""
-    return make_plan(costs, [Graphlet(WALKED, 0, costs.atoms)], considered, optimal=True)
+def uncached_plan(costs: Costs, considered: int, *, optimal: bool) -> CutPlan:
+    """Makes the plan that caches nothing, for where an optimizer found no other that fits: ``optimal`` if none does."""
+    return make_plan(costs, [Graphlet(WALKED, 0, costs.atoms)], considered, optimal=optimal)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -291,7 +290,7 @@ def _choose_plan(costs: Costs, sizes: Ints, memory: float, optimizer: str, reuse
     else:
         plan = published_branch_and_bound(cached, sizes, memory)
     # None of them weighs plans that keep some graphlets and walk others.
-    return plan if all(plan.cached) else attrs.evolve(uncached_plan(costs, plan.considered), optimal=False)
+    return plan if all(plan.cached) else uncached_plan(costs, plan.considered, optimal=False)
 
 
 def _within(plan: CutPlan, costs: Costs, memory: float) -> CutPlan:

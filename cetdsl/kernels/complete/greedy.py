@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 
-import attrs
 import numpy as np
 
 from cetdsl.kernels.complete.cut_plan import (
@@ -69,6 +68,6 @@ def greedy(costs: Costs, limit: float) -> CutPlan:
             graphlets[part] = CACHED
             weigh(*part)
     if used() > limit:
-        return attrs.evolve(uncached_plan(costs, considered), optimal=False)
+        return uncached_plan(costs, considered, optimal=False)
     plan = [Graphlet(way, start, stop) for (start, stop), way in sorted(graphlets.items())]
     return make_plan(costs, plan, considered, optimal=False)

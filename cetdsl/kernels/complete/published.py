@@ -126,7 +126,7 @@ def exhaustive(costs: Costs, limit: float) -> CutPlan:
             path.pop()
 
     extend(0, 0.0, 0.0)
-    return make_plan(costs, best_path, plans, optimal=True) if best_path else uncached_plan(costs, plans)
+    return make_plan(costs, best_path, plans, optimal=True) if best_path else uncached_plan(costs, plans, optimal=True)
 
 
 def published_branch_and_bound(costs: Costs, sizes: Ints, limit: float, most: int = MOST_NODES) -> CutPlan:
@@ -194,7 +194,7 @@ def published_greedy(costs: Costs, sizes: Ints, limit: float) -> CutPlan:
         cuts = balanced_cuts(sizes, level)
         if _sum(costs.memory, cuts) <= limit:
             return _cached_plan(costs, cuts, considered)
-    return attrs.evolve(uncached_plan(costs, considered), optimal=False)
+    return uncached_plan(costs, considered, optimal=False)
 
 
 def nearly_balanced(sizes: Ints, level: int) -> Iterator[tuple[int, ...]]:
