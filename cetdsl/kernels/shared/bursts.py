@@ -20,7 +20,7 @@ from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 
 #: A stretch has at least so many events; a burst of more than four times as many is divided.
-DECISION_EVENTS = 64
+DECISION_EVENTS = 128
 #: For each variant, a stretch has at least so many events: to decide about a variant takes about a tenth as long as to
 #: propagate an event that all share, which would be noticeable with many variants.
 EVENTS_PER_VARIANT = 4
