@@ -37,8 +37,7 @@ def in_lots(
     # Where there are no slices, one empty lot gives the values their types.
     parts = list(lots(slices.high - slices.low, most)) or [slice(0)]
     found = [
-        evaluate(slices._replace(low=slices.low[lot], high=slices.high[lot]), (begin[lot], end[lot]))
-        for lot in parts
+        evaluate(slices._replace(low=slices.low[lot], high=slices.high[lot]), (begin[lot], end[lot])) for lot in parts
     ]
     whole = zip(*(values.exact for values in found), strict=True)
     return Values(
