@@ -297,7 +297,11 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--conf", action="append", default=[], type=_setting, metavar="KEY=VALUE", help="a Spark setting"
     )
-    parser.add_argument("--verbose", action="store_true", help="show Spark's log, and where an error came from")
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="show Spark's log, and the traceback of an error (the exit status is then 1)",
+    )
 
 
 class _Version(argparse.Action):

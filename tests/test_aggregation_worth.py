@@ -50,6 +50,8 @@ def rates(queries: Mapping[str, Query], seed: int, base: float) -> Statistics:
         "AND(SEQ(A, B), SEQ(C, D))",
         "AND(SEQ(A, B, C), D)",
         "SEQ(A, AND(B, C))",
+        "SEQ(AND(A, B), C)",
+        "SEQ(AND(A, B, C), D)",
         "SEQ(A a, B b, C c) WHERE a.x < b.x AND b.y = c.y",
     ],
 )

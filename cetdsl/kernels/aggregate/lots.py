@@ -5,10 +5,11 @@ These arrays have an entry for each event of each slice, and overlapping slices 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
+from cetdsl.kernels._side_by_side import lots
 from cetdsl.kernels.answers.tables import Values
 from cetdsl.kernels.vocabulary import Ints, Slices
 
@@ -33,9 +34,10 @@ def in_lots(
     more. Only the fields ``low`` and ``high`` are those of the lot.
     """
     begin, end = bounds
+    # Where there are no slices, one empty lot gives the values their types.
+    parts = list(lots(slices.high - slices.low, most)) or [slice(0)]
     found = [
-        evaluate(slices._replace(low=slices.low[lot], high=slices.high[lot]), (begin[lot], end[lot]))
-        for lot in _lots(slices.high - slices.low, most)
+        evaluate(slices._replace(low=slices.low[lot], high=slices.high[lot]), (begin[lot], end[lot])) for lot in parts
     ]
     whole = zip(*(values.exact for values in found), strict=True)
     return Values(
@@ -44,16 +46,3 @@ def in_lots(
         [np.concatenate(one) for one in zip(*(values.scaled for values in found), strict=True)],
         [np.concatenate(one) for one in zip(*(values.extremes for values in found), strict=True)],
     )
-
-
-def _lots(sizes: Ints, most: int) -> Iterator[slice]:
-    """Cuts slices of these sizes into ranges that are evaluated together; at least one."""
-    total = np.cumsum(sizes)
-    begin = 0
-    while True:
-        before = total[begin - 1] if begin else 0
-        end = max(int(np.searchsorted(total, before + most, side="right")), begin + 1)
-        yield slice(begin, end)
-        begin = end
-        if begin >= len(sizes):
-            return

@@ -9,13 +9,14 @@ slots have
 instances a second that last at most L seconds; the factor k says that any of the events may be the first. The share of
 the orders in time that are allowed is taken as 1 over the product of h, where h of a slot is 1 plus the number of slots
 that must be later. This is the hook length formula: exact if each slot directly follows at most one other, as in SEQ
-and in an AND of SEQ, and otherwise no more than the share.
+and in an AND of SEQ, and otherwise no more than the share. The same holds if time is read backwards, where h counts the
+slots that must be earlier; that is exact for a SEQ of an AND and one more slot. The larger of both is taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -77,7 +78,7 @@ class Expected:
     """
 
     def __init__(self, pattern: SubPattern, statistics: Statistics) -> None:
-        self._later = pattern.later
+        self._orders = pattern.later, _reversed(pattern.later)
         self._length = _length_of(pattern)
         self.logs = [math.log(max(_rate(slot, statistics), LEAST)) for slot in pattern.slots]
         if self._length is not None:
@@ -91,7 +92,7 @@ class Expected:
             self._related.append((sum(1 << slot for slot in relation.slots), math.log(max(share, LEAST))))
         #: The slots that an order or a predicate relates to others; ``_shares`` caches the shares of masks of these.
         self.tied = 0
-        for slot, later in enumerate(self._later):
+        for slot, later in enumerate(pattern.later):
             if later:
                 self.tied |= later | 1 << slot
         for mask, _ in self._related:
@@ -111,10 +112,20 @@ class Expected:
     def _share(self, mask: int) -> float:
         known = self._shares.get(mask)
         if known is None:
-            known = -sum([math.log(1 + (self._later[slot] & mask).bit_count()) for slot in members(mask)])
-            known += sum([log for related, log in self._related if related & mask == related])
+            slots = list(members(mask))
+            hooks = [math.prod([1 + (order[slot] & mask).bit_count() for slot in slots]) for order in self._orders]
+            known = sum([log for related, log in self._related if related & mask == related]) - math.log(min(hooks))
             self._shares[mask] = known
         return known
+
+
+def _reversed(later: Sequence[int]) -> tuple[int, ...]:
+    """Returns for each slot the slots that must be earlier, given those that must be later, as bit masks."""
+    earlier = [0] * len(later)
+    for slot, others in enumerate(later):
+        for other in members(others):
+            earlier[other] |= 1 << slot
+    return tuple(earlier)
 
 
 class _Part(NamedTuple):
