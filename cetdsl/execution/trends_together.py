@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from cetdsl.execution.compat import noted_type, own_errors
+from cetdsl.execution.expressions import union
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import trend_field
 from cetdsl.ir.operators import DetectTogether, ListTogether, MeasureInstances, Operator
@@ -58,10 +59,7 @@ class TrendsOfAll:
             for one in self.listed
             if one.alone
         ]
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole.unionByName(part, allowMissingColumns=True)
-        return whole.select(*map(in_backquotes, self.plan.gives))
+        return union(parts).select(*map(in_backquotes, self.plan.gives))
 
 
 def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> TrendsOfAll:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import pairwise
 from os import PathLike
 from typing import Any
@@ -18,6 +18,7 @@ from cetdsl.analysis.types import category
 from cetdsl.errors import UnsupportedQuery, counted, recovering
 from cetdsl.execution.census import DISTINCT, GREATEST, HOLDS, LEAST, NULL, Census, Measure, Totals, held
 from cetdsl.execution.compat import function_names, schema_of
+from cetdsl.execution.expressions import combine
 from cetdsl.execution.layouts import narrowed
 from cetdsl.execution.operators import run
 from cetdsl.explain import Explanation
@@ -602,7 +603,7 @@ class _Asking:
             found = self.trends(query, max(limit, _FEW), names).orderBy("lasts").limit(limit)
             parts.append(found.select(F.lit(text).alias("missed"), "lasts", narrowed(names).alias("trend")))
         if parts:
-            return reduce(DataFrame.unionByName, parts)
+            return combine(DataFrame.unionByName, parts)
         none = self.trends(self.resolved.query, 1, names).limit(0)
         return none.select(F.lit("").alias("missed"), "lasts", narrowed(names).alias("trend"))
 
