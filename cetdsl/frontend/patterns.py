@@ -805,7 +805,8 @@ def _constant(name: str, value: object) -> Literal:
         expr = to_expr(value)
     except InvalidNode as error:
         # A constant that is only out of range has a hint of its own; that for other values is about terms in Python.
-        hint = error.hint if is_constant(value) else "pass a single constant"
+        one_by_one = "pass a single constant; a list has a parameter for each value: IN (:first, :second)"
+        hint = error.hint if is_constant(value) else one_by_one
         raise InvalidNode(f"the parameter :{name}: {error.message}", hint=hint) from None
     if not isinstance(expr, Literal):
         raise InvalidNode(

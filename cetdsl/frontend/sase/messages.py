@@ -47,11 +47,23 @@ _ELSEWHERE_IN_TERMS = {
     "[": "write element_at(b.x, 'key') for an entry of a map or an array",
     "NULL": "write IS NULL or IS NOT NULL",
 }
+_COMMENTS = "a comment begins with --"
+#: Characters that no query has outside of strings and names, and what it has instead.
+_FOREIGN = {**dict.fromkeys("‘’‚“”„«»´", "write strings in straight quotes: 'text'"), "#": _COMMENTS}
+#: What other languages write between two patterns, and how a query says it.
+_ELSEWHERE_IN_PATTERNS = {
+    "|": "write A OR B for alternatives",
+    "&": "write A AND B for events in any order",
+    "-": "write SEQ(A, B) for a sequence; a type with a hyphen stands in backquotes: `my-type`",
+    "/": _COMMENTS,
+}
+_REPETITIONS = "write A{2}, A{2,} or A{2,3}"
 #: What SQL writes behind what a query has clauses for, and how the same is asked.
 _ELSEWHERE_IN_CLAUSES = {
     "LIMIT": "a query has no LIMIT: ask for trends(limit=10), or call limit(10) on the answer",
     "ORDER": "a query orders nothing: call orderBy on the answer; events are ordered by their time",
     "HAVING": "filter the answer; how often a variable is bound is a predicate: WHERE COUNT(b) > 3",
+    "MAX": "write MAX_GAP as one word",
     "FROM": "a query names no table: ask it of a DataFrame by df.pattern(text)",
 }
 #: What SQL begins with where a query says PATTERN or RETURN, and where the same is asked.
@@ -109,9 +121,12 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
     """Returns the error and a hint, in the user's words."""
     instead = f"found {found!r}" if found else "the text ends"
     word = previous.upper()
+    if found in _FOREIGN:
+        return f"cannot read {found!r} here", _FOREIGN[found]
     if expected == "PATTERN":
         elsewhere = _ELSEWHERE_AT_THE_START.get(found.upper())
-        return f"PATTERN is missing: {instead}", elsewhere or nearest(found, ("PATTERN", "RETURN"), SHAPE)
+        shape = "separate aggregates by commas, and name one by AS: SUM(b.price) AS total" if before else SHAPE
+        return f"PATTERN is missing: {instead}", elsewhere or nearest(found, ("PATTERN", "RETURN"), shape)
     if "pattern" in expected:
         return "a pattern is missing", _missing_pattern(word, found, before)
     if expected.startswith("( after "):
@@ -136,7 +151,7 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
     if expected == "SKIP":
         return f"AFTER MATCH does not say SKIP: {instead}", _SKIPS
     if expected == "count":
-        return f"a number of repetitions is missing: {instead}", "write A{2}, A{2,} or A{2,3}"
+        return f"a number of repetitions is missing: {instead}", _REPETITIONS
     if expected == "end of text":
         return _left_over(word, found, before)
     if expected in ("name", "column name", "group"):
@@ -175,12 +190,20 @@ def _not_closed(sign: str, found: str, before: list[str]) -> str:
         return CAST_HINT
     if found.upper() == "FROM":
         return "a part of a time is a function: hour(b.ts), month(b.ts)"
+    if sign == "}" and before[-1].isdecimal():
+        return _REPETITIONS
+    if found in _ELSEWHERE_IN_PATTERNS and not _has(before, "WHERE"):
+        return _ELSEWHERE_IN_PATTERNS[found]
     return "separate the parts with commas, or close the list"
 
 
 def _follows_column(before: list[str]) -> bool:
     """Whether a dot stands behind the column of an event, as the second one in ``A.st.a``."""
     return before[-2:-1] == ["."] and re.fullmatch(ANY_NAME, before[-1]) is not None
+
+
+def _has(before: list[str], keyword: str) -> bool:
+    return any(token.upper() == keyword for token in before)
 
 
 def _missing_pattern(word: str, found: str, before: list[str]) -> str:
@@ -195,6 +218,8 @@ def _missing_pattern(word: str, found: str, before: list[str]) -> str:
         return f"{keyword} needs at least one part, as in {keyword}(A, B)" if keyword != "the group" else "write (A)"
     if found.upper() in RESERVED:
         return f"write an event such as A before {found.upper()}; a type of that name stands in backquotes: `{found}`"
+    if found[:1] in ("'", '"'):
+        return "a type stands without quotes, or in backquotes if it is not a plain word: `not covered`"
     return "write an event such as A, or SEQ(A, B+)"
 
 
@@ -208,6 +233,12 @@ def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
         return f"RETURN needs an aggregate: {instead}", "write RETURN COUNT(*), or leave RETURN out"
     if word == "<=" and found == ">":
         return "there is no operator <=>", "write equal_null(a.x, b.x)"
+    if word == "=" and found in ("<", ">"):
+        return f"there is no operator ={found}", f"write {found}="
+    if word == "/" and found in ("/", "*"):
+        return f"a value is missing after {word}: {instead}", _COMMENTS
+    if word == ",":
+        return f"a value is missing after {word}: {instead}", "remove the comma, or write a value after it"
     if found == "+":
         return f"a value is missing after {word}: {instead}", "a number has no plus before it: write 1 for +1"
     return f"a value is missing after {word}: {instead}", "write a column such as b.price, a number or a 'string'"
@@ -239,12 +270,15 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
         return "PARTITION BY takes columns alone", "compute it as a column of the DataFrame first, or GROUP BY it"
     if keys and re.fullmatch(ANY_NAME, found):
         return f"cannot read {found!r} here", f"separate columns by commas; a computed group is named by AS {found}"
-    if any(token.upper() == "WITHIN" for token in before):
+    if _has(before, "WITHIN"):
         if re.fullmatch(PARAMETER, word):
             return f"cannot read {found!r} here", "a parameter is a whole length, with its unit: '10 minutes'"
         return f"cannot read {found!r} here", "a length is a whole number and a unit, such as 10 minutes"
-    if any(token.upper() == "WHERE" for token in before):
-        if "INTERVAL" in (token.upper() for token in before[-3:]):
+    if _has(before, "WHERE"):
+        if found == "." and word == ")" and before[-3:-2] == ["("]:
+            neighbours = f"write {', '.join(NEIGHBOURS)} before ({before[-2]}).column"
+            return f"cannot read {found!r} here", nearest(before[-4].upper(), tuple(NEIGHBOURS), neighbours)
+        if _has(before[-3:], "INTERVAL"):
             return f"cannot read {found!r} here", INTERVALS
         general = "join predicates with AND or OR, and write strings in 'quotes'"
         return f"cannot read {found!r} here", _ELSEWHERE_IN_TERMS.get(clause, general)
@@ -253,7 +287,10 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
         hint = f"did you mean {meant!r} by {before[-1]!r}? Several parts stand in SEQ(A, B)"
         return f"cannot read {found!r} here", hint
     if found in (",", "-") or re.fullmatch(ANY_NAME, found):
-        return "a pattern of several parts needs SEQ", "write PATTERN SEQ(A, B)"
+        hint = _ELSEWHERE_IN_PATTERNS.get(found, "write PATTERN SEQ(A, B)")
+        return "a pattern of several parts needs SEQ", hint
+    if found in _ELSEWHERE_IN_PATTERNS:
+        return f"cannot read {found!r} here", _ELSEWHERE_IN_PATTERNS[found]
     return f"cannot read {found!r} here", SHAPE
 
 
