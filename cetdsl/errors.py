@@ -379,12 +379,12 @@ def set_shares(shares: int) -> str:
 
 #: The message and the advice for state of another query, version or setting.
 OTHER_STATE = (
-    "the checkpoint holds events that were kept for another query, by another version of cetdsl, or with another "
-    f"{SHARES}"
+    "the checkpoint holds events that were kept for another query, by another version of cetdsl, in another time "
+    f"zone of the session, or with another {SHARES}"
 )
 OTHER_STATE_ADVICE = (
-    f"start the stream with the query, the version and the {SHARES} that its checkpoint belongs to, or with a new "
-    "checkpoint"
+    f"start the stream with the query, the version, the time zone and the {SHARES} that its checkpoint belongs to, or "
+    "with a new checkpoint"
 )
 
 #: The advice for a key, or a computed group, that has the name of another column of the answer.

@@ -634,6 +634,27 @@ def test_a_constant_timestamp_is_of_the_zone_of_the_system(
 
 
 @pytest.mark.classic
+def test_state_that_depends_on_the_time_zone_is_refused_in_another(spark: Any, tmp_path: Path, kept: str) -> None:
+    """Spark computes hours in the zone of the session; that of India is half an hour off those of Europe."""
+    live = Live(spark, tmp_path, [[at(1, 2, "B", x=1)], [at(2, 2, "B", x=1)]])
+
+    def asked(term: str) -> DataFrame:
+        query = f"PATTERN SEQ(B b, B c) WHERE {term} {OVER.format(20, 5)}"
+        return live.events.pattern(query, time="t").count_trends()
+
+    for batches, zone in ((1, "Europe/Berlin"), (None, "Asia/Kolkata")):
+        live.arrive(batches)
+        with settings(spark, {"spark.sql.session.timeZone": zone}):
+            same = live.run(asked("b.x = c.x"), "values")
+            if batches is not None:
+                live.run(asked("HOUR(b.t) = HOUR(c.t)"), "hours")
+            else:
+                with pytest.raises(errors.OtherState, match="in another time zone"), errors.recovering():
+                    live.run(asked("HOUR(b.t) = HOUR(c.t)"), "hours")
+    assert sum(row["count"] for row in same) == 4
+
+
+@pytest.mark.classic
 def test_a_binary_constant_is_refused(marked: DataFrame) -> None:
     query = cet.event("B", F.encode("type", "UTF-8") == F.lit(b"B")).within("20 seconds", "20 seconds")
     with pytest.raises(errors.StreamingNotSupported, match="binary constant"):

@@ -8,6 +8,7 @@ events that arrive for it later. All following steps are stateless, so they work
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -20,6 +21,7 @@ from cetdsl.execution.lists import with_lists
 from cetdsl.execution.live_events import buckets_of, given_by_window, kept_by_window, kept_once
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.states import NAMES, given_once, of_same_meaning, stable_text
+from cetdsl.execution.timelines import ZONE
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.kernel import KernelQuery
@@ -85,7 +87,20 @@ def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: Dat
             rows.schema.simpleString(),
         )
     )
-    return stable_text(meaning, source.schema.names)
+    return stable_text(meaning + _zone_of(meaning, rows, source), source.schema.names)
+
+
+def _zone_of(meaning: str, rows: DataFrame, source: Source) -> str:
+    """Returns the session's time zone as a part of the meaning of kept rows; nothing if they cannot depend on it.
+
+    What a function or a Spark column computes, and what a column of times is compared with, may depend on the zone, as
+    ``HOUR(A.t)`` does. Spark takes the zone of the session that starts a stream, not that of the checkpoint.
+    """
+    times = [field.name for field in source.schema.fields if re.search("timestamp|date", field.type)]
+    # Rewriting adds calls of ``isnotnull`` to queries, which need no zone.
+    signs = [r"Call\(name='(?!isnotnull')", r"SparkColumn\(", *(re.escape(f" name={name!r}, role=") for name in times)]
+    read = re.search("|".join(signs), meaning)
+    return f" in {rows.sparkSession.conf.get(ZONE)}" if read else ""
 
 
 def packed_panes(windowing: Windowing, shares: int, time: int) -> ParcelSpec:
@@ -102,8 +117,9 @@ def gathered_panes(panes: DataFrame, source: Source, asked: object) -> DataFrame
 
     A worker has packed the panes, after events were gathered by pane. ``asked`` describes the contents of panes.
     """
-    meaning = stable_text(repr((source.windowing, asked, *source.computed)), source.schema.names)
-    return given_by_window(panes, _buckets_of_panes(source.windowing), meaning)
+    meaning = repr((source.windowing, asked, *source.computed))
+    text = stable_text(meaning + _zone_of(meaning, panes, source), source.schema.names)
+    return given_by_window(panes, _buckets_of_panes(source.windowing), text)
 
 
 def _buckets_of_panes(windowing: Windowing, time: int = 0) -> BucketsOfTime:
