@@ -176,10 +176,10 @@ def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
 
 
 def test_decisions_of_many_variants_are_made_for_many_events() -> None:
-    """Bursts of 70 events are decided on one by one for two variants, and four by four for sixty."""
-    windowing = Windowing("sliding", 70 * 71, 70 * 71)
-    stream = ("a" + "b" * 70) * 70
-    for variants, bursts in ((2, 1), (60, 4)):
+    """Bursts of 130 events are decided on one by one for two variants, and two by two for sixty."""
+    windowing = Windowing("sliding", 70 * 131, 70 * 131)
+    stream = ("a" + "b" * 130) * 70
+    for variants, bursts in ((2, 1), (60, 2)):
         masks = {"a": 1, "b": (1 << variants + 1) - 2}
         found = events([masks[letter] for letter in stream], list(range(len(stream))))
         specs = [query("SEQ(A, B+)", {"A": 0, "B": 1 + v}, "double", windowing, (TRENDS,)) for v in range(variants)]
