@@ -8,10 +8,10 @@ events that arrive for it later. All following steps are stateless, so they work
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 
+import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -32,6 +32,7 @@ from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
+from cetdsl.pattern.expressions import Attribute, Call, Expr, SparkColumn
 
 #: The column with Spark's window, whose end closes a time bucket.
 _CLOSING = "w"
@@ -80,27 +81,48 @@ def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: Dat
     """Returns a text that distinguishes kept events from those of another query."""
     source, compiled = frame.source, frame.compiled
     keys = (*source.keys, *source.computed)
-    meaning = repr(
-        (
-            (keys, source.time, source.tie_break, query.windowing, query.looks_back),
-            (compiled.variables, compiled.codes, compiled.lists, layout.columns, layout.encoding, asked),
-            rows.schema.simpleString(),
-        )
+    contents = (
+        (keys, source.time, source.tie_break, query.windowing, query.looks_back),
+        (compiled.variables, compiled.codes, compiled.lists, layout.columns, layout.encoding, asked),
+        rows.schema.simpleString(),
     )
-    return stable_text(meaning + _zone_of(meaning, rows, source), source.schema.names)
+    return _text_of(contents, rows, source)
 
 
-def _zone_of(meaning: str, rows: DataFrame, source: Source) -> str:
-    """Returns the session's time zone as a part of the meaning of kept rows; nothing if they cannot depend on it.
+def _text_of(contents: object, rows: DataFrame, source: Source) -> str:
+    """Returns a text that distinguishes kept rows with these contents from others.
 
-    What a function or a Spark column computes, and what a column of times is compared with, may depend on the zone, as
-    ``HOUR(A.t)`` does. Spark takes the zone of the session that starts a stream, not that of the checkpoint.
+    It names the session's time zone if the contents may depend on it, as ``HOUR(A.t)`` does: Spark computes them in the
+    zone of the session that starts a stream, not in that of the checkpoint.
     """
-    times = [field.name for field in source.schema.fields if re.search("timestamp|date", field.type)]
-    # Rewriting adds calls of ``isnotnull`` to queries, which need no zone.
-    signs = [r"Call\(name='(?!isnotnull')", r"SparkColumn\(", *(re.escape(f" name={name!r}, role=") for name in times)]
-    read = re.search("|".join(signs), meaning)
-    return f" in {rows.sparkSession.conf.get(ZONE)}" if read else ""
+    times = {field.name for field in source.schema.fields if "timestamp" in field.type or "date" in field.type}
+    depends = any(_may_depend_on_zone(expr, times) for expr in _expressions(contents))
+    zone = f" in {rows.sparkSession.conf.get(ZONE)}" if depends else ""
+    return stable_text(repr(contents) + zone, source.schema.names)
+
+
+def _may_depend_on_zone(expr: Expr, times: Set[str]) -> bool:
+    """Whether the value of an expression, apart from its sub-expressions, may depend on the session's time zone.
+
+    ``times`` are the columns of dates and timestamps: what they are compared with may be of another type.
+    """
+    if isinstance(expr, Call):
+        return expr.name != "isnotnull"  # which rewriting adds
+    return isinstance(expr, SparkColumn) or (isinstance(expr, Attribute) and expr.name in times)
+
+
+def _expressions(contents: object) -> Iterator[Expr]:
+    """Yields all expressions in collections and records, with their sub-expressions."""
+    kind = type(contents)
+    if isinstance(contents, Expr):
+        yield from contents.walk()
+    elif isinstance(contents, Mapping):
+        yield from _expressions([*contents.items()])
+    elif isinstance(contents, (Sequence, Set)) and not isinstance(contents, (str, bytes)):
+        for part in contents:
+            yield from _expressions(part)
+    elif attrs.has(kind):
+        yield from _expressions([getattr(contents, field.name) for field in attrs.fields(kind)])
 
 
 def packed_panes(windowing: Windowing, shares: int, time: int) -> ParcelSpec:
@@ -117,9 +139,8 @@ def gathered_panes(panes: DataFrame, source: Source, asked: object) -> DataFrame
 
     A worker has packed the panes, after events were gathered by pane. ``asked`` describes the contents of panes.
     """
-    meaning = repr((source.windowing, asked, *source.computed))
-    text = stable_text(meaning + _zone_of(meaning, panes, source), source.schema.names)
-    return given_by_window(panes, _buckets_of_panes(source.windowing), text)
+    meaning = _text_of((source.windowing, asked, *source.computed), panes, source)
+    return given_by_window(panes, _buckets_of_panes(source.windowing), meaning)
 
 
 def _buckets_of_panes(windowing: Windowing, time: int = 0) -> BucketsOfTime:

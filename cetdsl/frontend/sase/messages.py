@@ -235,13 +235,14 @@ def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
         return "there is no operator <=>", "write equal_null(a.x, b.x)"
     if word == "=" and found in ("<", ">"):
         return f"there is no operator ={found}", f"write {found}="
+    missing = f"a value is missing after {word}: {instead}"
     if word == "/" and found in ("/", "*"):
-        return f"a value is missing after {word}: {instead}", _COMMENTS
+        return missing, _COMMENTS
     if word == ",":
-        return f"a value is missing after {word}: {instead}", "remove the comma, or write a value after it"
+        return missing, "remove the comma, or write a value after it"
     if found == "+":
-        return f"a value is missing after {word}: {instead}", "a number has no plus before it: write 1 for +1"
-    return f"a value is missing after {word}: {instead}", "write a column such as b.price, a number or a 'string'"
+        return missing, "a number has no plus before it: write 1 for +1"
+    return missing, "write a column such as b.price, a number or a 'string'"
 
 
 def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
