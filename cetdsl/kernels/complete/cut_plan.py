@@ -244,5 +244,5 @@ def _cpu(costs: Costs, graphlet: Graphlet) -> float:
 
 
 def uncached_plan(costs: Costs, considered: int, *, optimal: bool) -> CutPlan:
-    """Makes the plan that caches nothing, for where an optimizer found no other that fits: ``optimal`` if none does."""
+    """Makes the plan that caches nothing; ``optimal`` says whether it is known that no other plan fits the memory."""
     return make_plan(costs, [Graphlet(WALKED, 0, costs.atoms)], considered, optimal=optimal)
