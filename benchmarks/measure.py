@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -170,8 +170,25 @@ def held(action: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
+def balanced(names: Sequence[str]) -> list[list[str]]:
+    """Orders of contestants in which each of them comes directly after each other one equally often.
+
+    This is Williams' design (Australian Journal of Scientific Research A 2, 1949): a Latin square whose first row is
+    0, 1, n - 1, 2, n - 2, ..., and for an odd number of contestants its mirror image, too.
+
+    Examples
+    --------
+    >>> balanced("ABCD")
+    [['A', 'B', 'D', 'C'], ['B', 'C', 'A', 'D'], ['C', 'D', 'B', 'A'], ['D', 'A', 'C', 'B']]
+    """
+    count = len(names)
+    first = [(k + 1) // 2 if k % 2 else -(k // 2) for k in range(count)]
+    square = [[names[(start + place) % count] for place in first] for start in range(count)]
+    return square + [row[::-1] for row in square] if count % 2 else square
+
+
 def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[str, dict[str, Any]]:
-    """Runs the contestants in turn, A B C, B C A, C A B, ..., after one warm-up each.
+    """Runs the contestants in turn, after one warm-up each; each comes after each other one equally often.
 
     Returns
     -------
@@ -181,11 +198,10 @@ def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[
         ``all_workers_mb`` in the warm-up.
     """
     results: dict[str, dict[str, Any]] = {name: {"seconds": [], "processor_seconds": []} for name in contestants}
-    names = list(contestants)
+    orders = balanced(list(contestants))
     for turn in range(runs + 1):
-        # The contestant after the slowest one finds the caches cold, so each of them comes after it in turn.
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+        # The contestant after the slowest one finds the caches cold.
+        for name in orders[turn % len(orders)]:
             action, result = contestants[name], results[name]
             with WorkerMemory(sampled=turn == 0) as memory:
                 before = processor_seconds()

@@ -220,10 +220,18 @@ def names_of(names: object, what: str) -> tuple[str, ...]:
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Returns the hint for an unknown name: the known name that is nearest to it, or ``otherwise``."""
+    """Returns the hint for an unknown name: the known name that is nearest to it or begins with it, or ``otherwise``.
+
+    Examples
+    --------
+    >>> nearest("serve", ["survey_all"], "none"), nearest("survey", ["survey_all"], "none")
+    ('none', "did you mean 'survey_all'?")
+    """
     candidates = sorted(set(known))
     folded = {c.lower(): c for c in candidates}
     close = get_close_matches(name.lower(), sorted(folded), n=1)
+    if not close and len(name) > 2:
+        close = [full for full in sorted(folded) if full.startswith(name.lower())]
     return f"did you mean {folded[close[0]]!r}?" if close else otherwise
 
 

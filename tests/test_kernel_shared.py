@@ -34,7 +34,7 @@ from cetdsl.kernels.shared.benefit import (
     unshared_cost,
     work_of,
 )
-from cetdsl.kernels.shared.bursts import DEVIATIONS, frame_of, survey
+from cetdsl.kernels.shared.bursts import BREAKS, DEVIATIONS, TIES, frame_of, survey
 from cetdsl.kernels.shared.decider import predecessors
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator
 from cetdsl.kernels.shared.operations import NEVER as UNSHARED
@@ -176,9 +176,9 @@ def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
 
 
 def test_decisions_of_many_variants_are_made_for_many_events() -> None:
-    """Bursts of 130 events are decided on one by one for two variants, and two by two for sixty."""
-    windowing = Windowing("sliding", 70 * 131, 70 * 131)
-    stream = ("a" + "b" * 130) * 70
+    """Bursts of 260 events are decided on one by one for two variants, and two by two for sixty."""
+    windowing = Windowing("sliding", 70 * 261, 70 * 261)
+    stream = ("a" + "b" * 260) * 70
     for variants, bursts in ((2, 1), (60, 2)):
         masks = {"a": 1, "b": (1 << variants + 1) - 2}
         found = events([masks[letter] for letter in stream], list(range(len(stream))))
@@ -314,13 +314,16 @@ def test_the_chosen_modes_cost_least_under_measured_prices() -> None:
         load = Load(frame.columns, cells, predecessors(template), demand.rows)
         rates = Rates(*(price * choose.choice([0.01, 0.1, 1.0, 10.0]) for price in choose.choice(FIXED[1:])))
         of_all = np.zeros_like(seen.of_variant)
-        common = work_of(template, load, seen._replace(of_variant=of_all), SHARED) @ rates
+        steps = rates.advance * (seen.of_variant[0, :, BREAKS] + seen.of_variant[0, :, TIES])
+        read = rates.read * seen.events.sum()
+        common = work_of(template, load, seen._replace(of_variant=of_all), SHARED) @ rates - read + steps.max()
         cost = np.zeros((template.variants, 3))
         for v, mode in itertools.product(range(template.variants), (SHARED, OWN, UNSHARED)):
             of_one = of_all.copy()
             of_one[:, v] = seen.of_variant[:, v]
-            cost[v, mode] = work_of(template, load, seen._replace(of_variant=of_one), mode) @ rates
-        cost[:, SHARED] -= common
+            cost[v, mode] = work_of(template, load, seen._replace(of_variant=of_one), mode) @ rates - read
+        # The graphlet's own steps, and the weights of its events, cost the same whichever variants share it.
+        cost[:, SHARED] -= common - steps.max() + steps
 
         def total(modes: Any, cost: Any = cost, common: float = common) -> float:
             return cost[range(len(cost)), list(modes)].sum() + (common if SHARED in modes else 0.0)
@@ -331,6 +334,52 @@ def test_the_chosen_modes_cost_least_under_measured_prices() -> None:
         assert total(chosen) <= least * (1 + 1e-9)
         best |= set(chosen)
     assert best == {SHARED, OWN, UNSHARED}
+
+
+def test_the_plan_of_a_chunk_costs_least_with_its_changes() -> None:
+    """Of all sequences of modes, where each change costs as much as a deviation; plans of both kinds are best."""
+    changes = set()
+    for seed in range(60):
+        choose = random.Random(seed)
+        template, frame, seen = one_stretch(seed, 2)
+        stretches = 5
+        known = np.array([[[choose.choice([0, 20, 200, 900]), choose.choice([0, 0, 3, 9]), choose.choice([0, 40]), 0, 0]
+                           for _ in range(2)] for _ in range(stretches)])  # fmt: skip
+        chunk = seen._replace(
+            start=np.arange(stretches) * 1_000,
+            bursts=np.ones((stretches, 1), dtype=np.int64),
+            events=np.full((stretches, 1), 1_000),
+            of_variant=known,
+        )
+        kept = np.array([choose.choice([1, 4]), choose.choice([1, 4])])
+        demand = Demand(template.window[template.query[: template.repeating]], kept, 0)
+        cells = cells_of(template.variant, demand.window, kept, frame.slots, 2)
+        # Without prices for its own steps, the graphlet costs nothing that variants would have to save together.
+        rates = FIXED.scaled._replace(advance=0.0, weigh=0.0)
+        decided = decide_chunk(template, demand, frame, chunk, np.array(rates), np.array(rates))
+
+        def costs(v: int, modes: Any, known: Any = known, cells: Any = cells, columns: Any = frame.columns) -> float:
+            rates, total = FIXED.scaled, 0.0
+            change = 2 * rates.create * cells[v] + rates.detour
+            for before, mode, one in zip((modes[0], *modes), modes, known[:, v]):
+                bound, deviations, seats = one[:3]
+                total += change * (before != mode)
+                if mode == UNSHARED:
+                    total += (rates.each * cells[v] + rates.event) * bound
+                else:
+                    total += rates.create * cells[v] / columns[v] * seats
+                    total += change * deviations if mode == SHARED else rates.event * bound
+            return total
+
+        for v in range(2):
+            plans = itertools.product((SHARED, OWN, UNSHARED), repeat=stretches)
+            chosen = tuple(decided.mode[:, v].tolist())
+            assert costs(v, chosen) <= min(costs(v, plan) for plan in plans) * (1 + 1e-9)
+            changes.add(len(set(chosen)) > 1)
+        left = (decided.mode[:-1] == SHARED) & (decided.mode[1:] != SHARED)
+        joined = (decided.mode[:-1] != SHARED) & (decided.mode[1:] == SHARED)
+        assert (decided.splits, decided.merges) == (left.sum(), joined.sum())
+    assert changes == {False, True}
 
 
 def one_stretch(seed: int, variants: int) -> tuple[Any, Any, Any]:
@@ -350,8 +399,8 @@ def one_stretch(seed: int, variants: int) -> tuple[Any, Any, Any]:
 def test_prices_explain_what_workloads_take() -> None:
     """A machine half as fast, on which one kind of work takes three times as long: the work tells it apart."""
     chance = np.random.default_rng(7)
-    work = chance.integers(0, 1_000, (200, 6)) / np.array(FIXED.scaled)
-    true = 2 * np.array(FIXED.scaled) * [1, 1, 1, 3, 1, 1]
+    work = chance.integers(0, 1_000, (200, len(FIXED.scaled))) / np.array(FIXED.scaled)
+    true = 2 * np.array(FIXED.scaled) * np.array([1, 1, 1, 3, 1, 1, 1, 1, 1])
     found = np.array(calibration.fitted(work, work @ true, FIXED.scaled))
     assert np.allclose(found, true, rtol=0.1)
     assert calibration.fitted(work * 0, work[:, 0], FIXED.scaled) == FIXED.scaled

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import datetime
 import enum
+import operator
 import pickle
 import re
 from collections.abc import Callable
@@ -178,6 +179,11 @@ def test_event_variables() -> None:
         B[1.5]
     with pytest.raises(InvalidNode, match=r"compare a column: B.price > 5"):
         B > 5  # noqa: B015
+    for one, name in ((cet.next_(B), "NEXT(B)"), (B[2], "B[2]")):
+        for compare, symbol in ((operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">=")):
+            wanted = f"the event {name} cannot be compared\n  hint: compare a column: {name}.price {symbol} 5"
+            with pytest.raises(InvalidNode, match=re.escape(wanted)):
+                compare(one, 5)
     with pytest.raises(TypeError):
         list(B)
 

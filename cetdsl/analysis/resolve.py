@@ -188,6 +188,10 @@ def resolve_computed(
     return _Analysis(query, schema, Binding(), known_functions).computed()
 
 
+def _may_be_time(field: Field) -> bool:
+    return category(field.type) == "instant" or is_integer(field.type)
+
+
 class _Analysis:
     """One analysis; its methods record errors and continue with the names and types that are still known."""
 
@@ -296,8 +300,16 @@ class _Analysis:
     def time_column(self) -> Field | None:
         if self.binding.time is None:
             return self.only_timestamp()
-        field = self.resolve(self.binding.time, "time column")
-        if field is not None and category(field.type) != "instant" and not is_integer(field.type):
+        try:
+            field = self.schema.resolve(self.binding.time, "time column")
+        except ResolutionError as wrong:
+            if isinstance(wrong, UnknownColumn):
+                times = [field.name for field in self.event_fields() if _may_be_time(field)]
+                listed = ", ".join(map(repr, times)) or "none"
+                wrong.hint = nearest(self.binding.time, times, f"its columns that can be the time are {listed}")
+            self.note([wrong])
+            return None
+        if not _may_be_time(field):
             error = QueryTypeError(
                 f"the time column {field.name!r} is of type {field.type}",
                 hint="time is a timestamp, a date or a whole number; cast the column",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import attrs
 
@@ -12,7 +12,7 @@ from cetdsl.errors import AmbiguousTruth, InvalidNode, WindowError, shown, whole
 from cetdsl.explain.notebook import pattern_fragment, query_fragment
 from cetdsl.frontend import sase
 from cetdsl.frontend.advised import Advised
-from cetdsl.frontend.terms import Occurrence, Term, is_constant, is_spark_column, is_special, to_expr
+from cetdsl.frontend.terms import Occurrence, Term, Unordered, is_constant, is_spark_column, is_special, to_expr
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -537,7 +537,7 @@ def _joined(kind: type[Seq] | type[Or] | type[And], left: object, right: object)
 
 
 @attrs.frozen(eq=False, repr=False)
-class EventVariable(PatternTerm):
+class EventVariable(PatternTerm, Unordered):
     """An event variable. It is a pattern by itself, and its attributes are the columns of the events bound to it.
 
     ``B.price`` and ``B["price"]`` are the same term. The brackets are needed for a column with the name of a method of
@@ -578,21 +578,8 @@ class EventVariable(PatternTerm):
         assert isinstance(self.node, Event)
         return self.node
 
-    def __lt__(self, other: object) -> NoReturn:
-        self._refuse("<")
-
-    def __le__(self, other: object) -> NoReturn:
-        self._refuse("<=")
-
-    def __gt__(self, other: object) -> NoReturn:
-        self._refuse(">")
-
-    def __ge__(self, other: object) -> NoReturn:
-        self._refuse(">=")
-
-    def _refuse(self, op: str) -> NoReturn:
-        name = self._event.variable
-        raise InvalidNode(f"the event {name} cannot be compared", hint=f"compare a column: {name}.price {op} 5")
+    def _named(self) -> str:
+        return self._event.variable
 
 
 def event(variable: str, condition: object = None, *, type: str | None = None) -> EventVariable:

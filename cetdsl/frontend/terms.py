@@ -452,8 +452,34 @@ def _name_of(variable: object, what: str) -> str:
     )
 
 
-@attrs.frozen(repr=False)
-class Occurrence:
+class Unordered:
+    """Refuses comparisons of an event with a value, by which one of its columns is meant."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: object) -> NoReturn:
+        self._refuse("<")
+
+    def __le__(self, other: object) -> NoReturn:
+        self._refuse("<=")
+
+    def __gt__(self, other: object) -> NoReturn:
+        self._refuse(">")
+
+    def __ge__(self, other: object) -> NoReturn:
+        self._refuse(">=")
+
+    def _refuse(self, operator: str) -> NoReturn:
+        name = self._named()
+        raise InvalidNode(f"the event {name} cannot be compared", hint=f"compare a column: {name}.price {operator} 5")
+
+    def _named(self) -> str:
+        """Returns the event as text."""
+        return repr(self)
+
+
+@attrs.frozen(order=False, repr=False)
+class Occurrence(Unordered):
     """One of the events bound to a variable: ``next_(B)``, ``first(B)``, ``B[2]``; its attributes are columns.
 
     Examples

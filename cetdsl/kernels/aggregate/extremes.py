@@ -41,9 +41,12 @@ class Kept(NamedTuple):
 
     def restored(self, found: Ints) -> Ints:
         """Returns the ranks or lengths that codes stand for."""
-        if self.bound < 0:
-            return found
-        return np.where(found >= self.least, self.bound - found, found)
+        return found if self.bound < 0 else restored(found, self.least, self.bound)
+
+
+def restored(codes: Ints, least: Ints | int, bound: Ints | int) -> Ints:
+    """Returns the ranks or lengths that codes stand for, by the ``least`` and ``bound`` of each of them."""
+    return np.where((codes >= least) & (bound >= 0), bound - codes, codes)
 
 
 def kept_of(accumulator: Accumulator, columns: list[ValueColumn], count: int) -> Kept:

@@ -38,14 +38,19 @@ class Rates(NamedTuple):
     create: float
     #: A graphlet takes the events of one step, be it one event or many.
     advance: float
-    #: One event's weight is added up for a graphlet.
+    #: One event's weight is added up for a graphlet, ...
     weigh: float
+    #: ... or for a variant in no graphlet.
+    alone: float
     #: One cell takes one event by itself.
     each: float
     #: A variant outside its family's graphlet takes an event, whatever the number of its cells.
     event: float
     #: A variant leaves its family's graphlet for some events and joins it again, whatever the number of its cells.
     detour: float
+    #: An event is read, and a cell takes an event of a plain node: these two cost the same whatever is decided.
+    read: float
+    bind: float
 
     def of_passes(self, count: float, once: Rates) -> Rates:
         """Returns the rates of ``count`` passes, and of the work done once before them."""
@@ -64,10 +69,10 @@ class Prices(NamedTuple):
 #: Measured on one core of an AMD EPYC, on workloads of 2 to 40 queries and 1 to 40 cells per variant. Decisions depend
 #: only on the ratios of these prices. Those of residues are for sixteen primes in lockstep.
 FIXED = Prices(
-    Rates(0.0, 0.0, 0.0, 0.0, 35.0, 500.0),
-    Rates(8.0, 20.0, 1.0, 0.3, 5.0, 300.0),
-    Rates(8.0, 40.0, 8.0, 2.0, 5.0, 300.0),
-    Rates(8.0, 40.0, 1.0, 4.0, 1.0, 500.0),
+    Rates(1.0, 3.0, 0.5, 0.0, 0.0, 1.5, 80.0, 27.0, 0.0),
+    Rates(14.0, 200.0, 3.0, 40.0, 1.2, 1.0, 230.0, 2.0, 65.0),
+    Rates(18.0, 360.0, 11.0, 55.0, 4.5, 0.6, 360.0, 1.0, 110.0),
+    Rates(12.0, 170.0, 4.0, 300.0, 25.0, 0.6, 190.0, 2.5, 75.0),
 )
 
 
@@ -105,20 +110,42 @@ class Decisions(NamedTuple):
 
 # ------------------------------------------------------------------------------------------- prices that are measured
 
+#: The prices of a variant: a plain event touches one of its columns; it deviates, or changes its mode; and it takes an
+#: event in a graphlet of its own, or in none.
+_TOUCH, _CHANGE, _EVENT, _SINGLE = 0, 1, 2, 3
+#: The code of a variant that keeps its mode in a stretch, whichever it is (see :func:`_step`).
+_STAYS = 0
+
 
 @inlined
-def _costs(
-    rates: Rates, rows: int, known: Ints, u: int, v: int, cells: int, share: float
-) -> tuple[float, float, float]:
+def _prices_of_variants(rates: Rates, rows: int, columns: Ints, cells: Ints) -> Floats:
+    """Returns the prices of each variant, shape (variants, 4): the columns are ``_TOUCH`` to ``_SINGLE``."""
+    prices = np.empty((len(columns), 4))
+    for v in range(len(columns)):
+        prices[v, _TOUCH] = rates.create * cells[v] / max(columns[v], 1)
+        prices[v, _CHANGE] = 2.0 * rates.create * cells[v] + rates.detour
+        prices[v, _EVENT] = rates.weigh * rows + rates.event
+        prices[v, _SINGLE] = rates.alone * rows + rates.each * cells[v] + rates.event
+    return prices
+
+
+@inlined
+def _costs(prices: Floats, advance: float, known: Ints, u: int, v: int) -> tuple[float, float, float]:
     """Returns the costs of stretch ``u`` for variant ``v``: in its family's graphlet, in its own, and in none.
 
     They are the terms of equation 8 for ``n = g = 1``: snapshots times queries, a step for each event that must find
     its place, and events times what is propagated. What the events cost the family's graphlet itself is not among them.
     """
-    touched = rates.create * share * known[u, v, SEATS] + rates.advance * known[u, v, BREAKS]
-    apart = known[u, v, DEVIATIONS] * (2.0 * rates.create * cells + rates.detour)
-    own = rates.advance * known[u, v, TIES] + (rates.weigh * rows + rates.event) * known[u, v, BOUND]
-    return touched + apart, touched + own, (rates.each * cells + rates.event) * known[u, v, BOUND]
+    touched, bound = prices[v, _TOUCH] * known[u, v, SEATS], float(known[u, v, BOUND])
+    apart = prices[v, _CHANGE] * known[u, v, DEVIATIONS]
+    own = advance * _steps(known, u, v) + prices[v, _EVENT] * bound
+    return touched + apart, touched + own, prices[v, _SINGLE] * bound
+
+
+@inlined
+def _steps(known: Ints, u: int, v: int) -> int:
+    """Returns how many steps the events of a stretch are for a graphlet of the variant."""
+    return int(known[u, v, BREAKS] + known[u, v, TIES])
 
 
 def work_of(template: Template, load: Load, seen: Survey, mode: int) -> Floats:
@@ -133,16 +160,17 @@ def _cost_of_mode(
     family_start: Ints, columns: Ints, cells: Ints, rows: int, events: Ints, of_variant: Ints, rates: Rates, mode: int
 ) -> float:
     total = 0.0
+    prices = _prices_of_variants(rates, rows, columns, cells)
     for u in range(len(events)):
         for f in range(len(family_start) - 1):
-            first, last = family_start[f], family_start[f + 1]
+            steps = 0
+            total += rates.read * events[u, f]
+            for v in range(family_start[f], family_start[f + 1]):
+                total += _costs(prices, rates.advance, of_variant, u, v)[mode]
+                total += rates.bind * cells[v] / max(columns[v], 1) * of_variant[u, v, SEATS]
+                steps = max(steps, _steps(of_variant, u, v))
             if mode == SHARED:
-                total += rates.weigh * rows * events[u, f]
-            for v in range(first, last):
-                costs = _costs(rates, rows, of_variant, u, v, cells[v], cells[v] / max(columns[v], 1))
-                total += costs[mode]
-                if mode == SHARED and last == first + 1:
-                    total += rates.advance * of_variant[u, v, TIES]
+                total += rates.weigh * rows * events[u, f] + rates.advance * steps
     return total
 
 
@@ -166,8 +194,9 @@ def decide_chunk(
     For each variant, its costs with sharing are compared with those of the plan in which all others share (the paper's
     benefit-driven pruning). A variant that brings no snapshot of its own is cheapest in the shared graphlet (its
     snapshot-driven pruning), unless a burst has so few events that a snapshot of the variant's cells costs more than
-    its events one by one, which the paper's Theorem 4.1 rules out by ``sc <= b``. A variant changes its mode only when
-    the losses by the present mode have added up to the cost of the change.
+    its events one by one, which the paper's Theorem 4.1 rules out by ``sc <= b``. To change a variant's mode costs as
+    much as a deviation. As all bursts of the chunk are known, the modes are those of the sequence that costs least,
+    changes included, which dynamic programming over the stretches finds (Viterbi's algorithm).
 
     The prices are :class:`Rates` as arrays: for ``doubles``, and for ``scaled`` numbers, which are taken where a window
     is likely to overflow doubles. A chunk's decisions take some ten microseconds if their code and data are in the
@@ -215,7 +244,7 @@ def _decide_chunk(
 ) -> tuple[Modes, int, int, int]:
     cells = cells_of(variant, window, accumulators, slots, len(columns))
     own = scaled if long.any() else doubles
-    rates = Rates(own[0], own[1], own[2], own[3], own[4], own[5])
+    rates = Rates(own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7], own[8])
     return _decide(family_start, columns, cells, rows, events, of_variant, rates)
 
 
@@ -224,44 +253,64 @@ def _decide(
     family_start: Ints, columns: Ints, cells: Ints, rows: int, events: Ints, of_variant: Ints, rates: Rates
 ) -> tuple[Modes, int, int, int]:
     stretches, variants = len(events), len(columns)
-    families = len(family_start) - 1
-    mode = np.zeros((stretches, variants), dtype=np.int8)
-    debt = np.zeros(variants)
-    made, splits, merges = 0, 0, 0
-    cost = np.zeros((variants, 3))
-    # Divided once for a chunk, and not for each decision.
-    share = cells / np.maximum(columns, 1)
+    mode = np.empty((stretches, variants), dtype=np.int8)
+    prices = _prices_of_variants(rates, rows, columns, cells)
+    least, cost = np.zeros((variants, 3)), np.empty((variants, 3))
+    made = 0
     for u in range(stretches):
-        for f in range(families):
+        for f in range(len(family_start) - 1):
             first, last = family_start[f], family_start[f + 1]
-            if events[u, f] == 0 and u > 0:
-                copy(mode[u, first:last], mode[u - 1, first:last])
+            if events[u, f] == 0:
+                mode[u, first:last] = _STAYS
                 continue
-            common = rates.weigh * rows * events[u, f]
-            saved = 0.0
+            made += last - first
+            steps, saved = 0, 0.0
             for v in range(first, last):
-                costs = _costs(rates, rows, of_variant, u, v, cells[v], share[v])
-                cost[v, SHARED], cost[v, OWN], cost[v, NEVER] = costs
-                if last == first + 1:
-                    cost[v, OWN] = np.inf
-                    common += rates.advance * of_variant[u, v, TIES]
-                saved += max(min(cost[v, OWN], cost[v, NEVER]) - cost[v, SHARED], 0.0)
+                shared, own, never = _costs(prices, rates.advance, of_variant, u, v)
+                own = own if last > first + 1 else np.inf
+                cost[v, SHARED], cost[v, OWN], cost[v, NEVER] = shared, own, never
+                steps = max(steps, _steps(of_variant, u, v))
+                saved += max(min(own, never) - shared, 0.0)
+            common = rates.weigh * rows * events[u, f] + rates.advance * steps
+            if saved < common:
+                # The graphlet costs more than it saves all variants together.
+                for v in range(first, last):
+                    cost[v, SHARED] = min(cost[v, OWN], cost[v, NEVER]) + common
             for v in range(first, last):
-                made += 1
-                best = OWN if cost[v, OWN] < cost[v, NEVER] else NEVER
-                if saved >= common and cost[v, SHARED] <= cost[v, best]:
-                    best = SHARED
-                if u == 0:
-                    mode[u, v] = best
-                    continue
-                now = mode[u - 1, v]
-                debt[v] = max(debt[v] + cost[v, now] - cost[v, best], 0.0) if best != now else 0.0
-                if debt[v] > 2.0 * rates.create * cells[v] + rates.detour:
-                    splits += now == SHARED
-                    merges += best == SHARED
-                    now, debt[v] = best, 0.0
-                mode[u, v] = now
+                mode[u, v] = _step(least, cost, v, prices[v, _CHANGE])
+    splits, merges = _trace(mode, least)
     return mode, made, splits, merges
+
+
+@inlined
+def _step(least: Floats, cost: Floats, v: int, change: float) -> int:
+    """Adds a stretch to the least costs of a variant by its last mode; returns where these modes come from.
+
+    Two bits are the mode that is left if the mode changes, and a bit for each mode says that it does.
+    """
+    shared, own, never = least[v, SHARED], least[v, OWN], least[v, NEVER]
+    before = SHARED if shared <= min(own, never) else OWN if own <= never else NEVER
+    changed = min(shared, own, never) + change
+    least[v, SHARED] = min(shared, changed) + cost[v, SHARED]
+    least[v, OWN] = min(own, changed) + cost[v, OWN]
+    least[v, NEVER] = min(never, changed) + cost[v, NEVER]
+    return int(before | (changed < shared) << 2 | (changed < own) << 3 | (changed < never) << 4)
+
+
+@inlined
+def _trace(mode: Modes, least: Floats) -> tuple[int, int]:
+    """Turns what :func:`_step` returned into the modes of the cheapest plan; returns its splits and merges."""
+    splits = merges = 0
+    for v in range(len(least)):
+        now = int(np.argmin(least[v]))
+        for u in range(len(mode) - 1, -1, -1):
+            code = mode[u, v]
+            mode[u, v] = now
+            if (code >> (now + 2)) & 1:
+                splits += (code & 3) == SHARED
+                merges += now == SHARED
+                now = code & 3
+    return splits, merges
 
 
 # ----------------------------------------------------------------------------------------------- the equations as such

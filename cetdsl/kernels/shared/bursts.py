@@ -20,14 +20,14 @@ from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 
 #: A stretch has at least so many events; a burst of more than four times as many is divided.
-DECISION_EVENTS = 128
+DECISION_EVENTS = 256
 #: For each variant, a stretch has at least so many events: to decide about a variant takes about a tenth as long as to
 #: propagate an event that all share, which would be noticeable with many variants.
-EVENTS_PER_VARIANT = 4
+EVENTS_PER_VARIANT = 8
 
 #: What the survey counts of each variant in a stretch: the events bound to it; how often it begins to deviate; the
-#: columns of it that plain events touch, added up over these events; how often plain events touch it; and the instants
-#: at which it takes several events.
+#: columns of it that plain events touch, added up over these events; how often it is interrupted, by plain events that
+#: touch it or by one of its windows that opens or closes; and the instants at which it takes several events.
 BOUND, DEVIATIONS, SEATS, BREAKS, TIES = 0, 1, 2, 3, 4
 
 
@@ -203,8 +203,8 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
     """Reads the chunk once and counts what decisions depend on."""
     mask, instant, borders, islands = events.mask, events.instant, frame.border, frame.island
     near_start, near, near_columns = template.near_start, template.near, frame.near_columns
-    family_bits, plain_bits = template.family_bits, template.plain_bits
-    variants, families = len(template.bit), len(family_bits)
+    family_bits, plain_bits, part_start = template.family_bits, template.plain_bits, template.part_start
+    variants, families, windows = len(template.bit), len(family_bits), len(frame.slots)
     members = np.stack((template.bit, frame.columns), axis=1)
     family = np.stack((template.family_start[:-1], template.family_start[1:], family_bits), axis=1)
     most = 2
@@ -225,6 +225,9 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
         bound_before = 0  # the variable of the plain events that can be bound in one operation, if any are under way
         while i < high:
             while border < last_border and borders[border, 0] == i:
+                for v in range(variants):
+                    part = v * windows + borders[border, 2]
+                    of_variant[stretch, v, BREAKS] += part_start[part] < part_start[part + 1]
                 border += 1
                 before = bound_before = 0
             end = end_of_instant(instant, i, high)

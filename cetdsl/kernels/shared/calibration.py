@@ -56,6 +56,7 @@ class _Workload(NamedTuple):
     queries: int
     sums: bool
     burst: int
+    #: The share of the events at which some variants, half of them at most, deviate from the others.
     deviating: float
 
 
@@ -64,8 +65,9 @@ _WORKLOADS = (
     _Workload(1, 24, False, 8, 0.0),
     _Workload(4, 1, False, 128, 0.0),
     _Workload(4, 1, False, 4, 0.0),
-    _Workload(4, 1, False, 128, 0.1),
-    _Workload(4, 8, False, 128, 0.1),
+    _Workload(8, 1, False, 128, 0.1),
+    _Workload(8, 8, False, 128, 0.0),
+    _Workload(8, 8, False, 128, 0.1),
     _Workload(2, 1, True, 64, 0.0),
 )
 
@@ -124,9 +126,9 @@ def fitted(work: Floats, took: Floats, fixed: Rates) -> Rates:
 
     Examples
     --------
-    >>> work = np.diag(np.full(6, 1000.0))
+    >>> work = np.diag(np.full(9, 1000.0))
     >>> round(fitted(work, work @ np.array(FIXED.doubles) * 2, FIXED.doubles).create, 6)
-    16.0
+    28.0
     """
     before = np.array(fixed)
     expected = work @ before
@@ -210,12 +212,16 @@ def _queries(workload: _Workload) -> tuple[list[KernelSpec], dict[int, int]]:
 
 
 def _events(workload: _Workload, count: int) -> Events:
-    """Returns bursts of B, each after an event of a prefix; some events of B are not bound to one of the variants."""
+    """Returns bursts of B, each after an event of a prefix; some variants of B do not take some of its events.
+
+    These are the first so many variants, as if each had a limit of its own for the same attribute.
+    """
     chance = np.random.default_rng(1)
     every = (1 << workload.variants) - 1
     mask = np.full(count, every, dtype=np.int64)
     missing = chance.random(count) < workload.deviating
-    mask[missing] &= ~(1 << chance.integers(0, workload.variants, int(missing.sum())))
+    fewer = chance.integers(1, max(workload.variants // 2, 1), int(missing.sum()), endpoint=True)
+    mask[missing] &= ~((1 << fewer) - 1)
     prefixes = np.arange(0, count, workload.burst + 1)
     mask[prefixes] = 1 << (workload.variants + np.arange(len(prefixes)) % 4)
     time_of = np.arange(count)

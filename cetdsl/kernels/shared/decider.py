@@ -74,11 +74,11 @@ class Decider:
 
     def decide(self, frame: Frame, seen: Survey) -> Decisions:
         """Returns how each variant is propagated in each stretch of a chunk's bursts."""
+        if self.sharing == "dynamic":
+            return self._by_model(frame, seen)
         shape = (len(seen.start), self.template.variants)
         if self.sharing in ("always", "never"):
             return Decisions(np.full(shape, SHARED if self.sharing == "always" else NEVER, dtype=np.int8), 0, 0, 0)
-        if self.sharing == "dynamic":
-            return self._by_model(frame, seen)
         made = 0
         if self._chosen is None:
             found = self._by_model(frame, all_in_one(self.template, seen, self.deviations))

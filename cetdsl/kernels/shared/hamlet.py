@@ -116,8 +116,9 @@ class WorkloadEvaluator:
         self.cost_model, self.prices = cost_model, prices
         self.deviations = tuple(deviations or [None] * len(self.specs))
         self.in_panes = tuple(in_panes or [False] * len(self.specs))
-        self._by_itself = cache(evaluator_of)
-        self._extremes = cache(AbreastEvaluator)
+        # By the numbers of queries, as it would take longer to find a query by what it asks than to evaluate it.
+        self._by_itself = cache(lambda query: evaluator_of(self.specs[query], self.in_panes[query]))
+        self._extremes = cache(lambda queries: AbreastEvaluator([self.specs[query] for query in queries]))
         self._sets: dict[tuple[int, ...], SharedSet] = {}
         # The sums for variances add up deviations from an origin, which are finite.
         self._summed = [
@@ -146,9 +147,9 @@ class WorkloadEvaluator:
             answers, done = self._sets[members].evaluate(events, columns, [slices[q] for q in members])
             metrics = metrics.plus(self._by_number(members, done))
             found = dict(zip(members, answers))
-        for q, spec in enumerate(self.specs):
+        for q in range(len(self.specs)):
             if q not in found:
-                found[q] = self._by_itself(spec, self.in_panes[q]).evaluate(events, columns, slices[q], bounds[q])
+                found[q] = self._by_itself(q).evaluate(events, columns, slices[q], bounds[q])
         self._add_extremes(found, members, events, columns, slices)
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
         return [found[q] for q in range(len(self.specs))], metrics
@@ -168,9 +169,9 @@ class WorkloadEvaluator:
         slices: Sequence[Slices],
     ) -> None:
         """Adds the extremes of the members; one walk over the events computes them for all."""
-        own = [q for q in members if q in self._with_extremes]
+        own = tuple(q for q in members if q in self._with_extremes)
         if own:
-            walk = self._extremes(tuple(self.specs[q] for q in own))
+            walk = self._extremes(own)
             for q, extremes in zip(own, walk.extremes(events, columns, [slices[q] for q in own])):
                 found[q] = found[q]._replace(extremes=extremes)
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.ir.accumulators import Accumulator
 from cetdsl.ir.indexes import HASH, TREE, with_orders
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels.aggregate.extremes import kept_of
+from cetdsl.kernels.aggregate.extremes import kept_of, restored
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.numbers.arithmetic import RAISE_TO
@@ -41,6 +42,39 @@ MOST_LANES = 64
 _LayOut = Callable[[tuple[int, ...]], LaidOut]
 
 
+class _Extremes(NamedTuple):
+    """The accumulators of many queries that do not add up.
+
+    Attributes
+    ----------
+    kinds : list of Accumulator
+        One of each kind, whatever its variable.
+    asked : tuple
+        What :func:`~cetdsl.kernels.shared.walks.lay_out_walk` is asked for, by query.
+    number : int64 array, shape (queries, most of a query)
+        The kinds of each query's accumulators; 0 where it has fewer.
+    counts : list of int
+        How many each query has.
+    """
+
+    kinds: list[Accumulator]
+    asked: tuple[tuple[Asked, ...], ...]
+    number: Ints
+    counts: list[int]
+
+    @classmethod
+    def of(cls, specs: Sequence[KernelSpec]) -> _Extremes:
+        lattice = [extreme_accumulators(spec) for spec in specs]
+        kinds = {(one.update, one.column): one for own in lattice for one in own}
+        place = {kind: number for number, kind in enumerate(kinds)}
+        rows = [[(one.variable, place[one.update, one.column]) for one in own] for own in lattice]
+        counts = [len(own) for own in rows]
+        number = np.zeros((len(rows), max(counts)), dtype=np.int64)
+        for query, own in enumerate(rows):
+            number[query, : len(own)] = [kind for _, kind in own]
+        return cls(list(kinds.values()), _asked([[(-1, -1), *own] for own in rows]), number, counts)
+
+
 class AbreastEvaluator:
     """Evaluates queries in one walk over the events, whatever windows each of them has.
 
@@ -58,6 +92,8 @@ class AbreastEvaluator:
         indexes = indexes_of(self.states)
         self.indexed, self.ends = Indexed(tuple(indexes[HASH]), tuple(indexes[TREE])), ends_of(self.states)
         self.laid_out = cache(partial(lay_out_walk, self.states))
+        self.lattice = _Extremes.of(self.specs)
+        self.laid_out_extremes = cache(partial(lay_out_walk, self.states, self.lattice.asked))
         self._halves: tuple[AbreastEvaluator, AbreastEvaluator] | None = None
         self._player = Player(self.specs)
         #: Whether numbers of an earlier chunk have left the range of doubles; until then, doubles are tried first.
@@ -162,25 +198,24 @@ class _Chunk:
 
     def extremes(self) -> list[list[Ints]]:
         """Computes the accumulators of each query that do not add up."""
-        lattice = [extreme_accumulators(spec) for spec in self.evaluator.specs]
-        kinds = {(one.update, one.column): one for own in lattice for one in own}
-        if not kinds:
-            return [[] for _ in lattice]
-        kept = {kind: kept_of(one, self.columns, self.count) for kind, one in kinds.items()}
-        number = {kind: row for row, kind in enumerate(kept)}
-        rows = [[(-1, -1), *((one.variable, number[one.update, one.column]) for one in own)] for own in lattice]
-        laid_out = partial(self.evaluator.laid_out, _asked(rows), tuple(one.how for one in kept.values()), self._leader)
+        lattice = self.evaluator.lattice
+        if not lattice.kinds:
+            return [[] for _ in lattice.counts]
+        kept = [kept_of(kind, self.columns, self.count) for kind in lattice.kinds]
+        laid_out = partial(self.evaluator.laid_out_extremes, tuple(one.how for one in kept), self._leader)
         # ``beginning`` is -1 in cells that count, and -2 where no trend begins: the last entry, and the one before it.
-        begun = np.array([*(one.one for one in kept.values()), -1, 0], dtype=np.int64)
-        weights = np.array([one.weights for one in kept.values()])
+        begun = np.array([*(one.one for one in kept), -1, 0], dtype=np.int64)
+        weights = np.array([one.weights for one in kept])
         # Consecutive events can be taken as one for the largest value of a trend, but not for its length.
-        merges = all(one.how == RAISE_TO for one in kept.values())
+        merges = all(one.how == RAISE_TO for one in kept)
         every = np.arange(self.first[-1])
-        found = self._walked(laid_out, weights, np.int64(-1), begun.__getitem__, np.int64(0), every, merges)
-        own = [found[low:high] for low, high in pairwise(self.first)]
+        found = self._walked(laid_out, weights, np.int64(-1), begun.__getitem__, np.int64(0), every, merges)[:, 1:]
+        bounds = np.array([(one.least, one.bound) for one in kept])[lattice.number]
+        least, bound = np.moveaxis(np.repeat(bounds, np.diff(self.first), axis=0), 2, 0)
+        codes = restored(found, least, bound).T
         return [
-            [kept[one.update, one.column].restored(own[q][:, k]) for k, one in enumerate(of_query, 1)]
-            for q, of_query in enumerate(lattice)
+            [codes[k, low:high] for k in range(count)]
+            for count, (low, high) in zip(lattice.counts, pairwise(self.first), strict=True)
         ]
 
     def _walked(

@@ -29,17 +29,17 @@ _OUT = 3
 _COUNT, _LOW, _HIGH = 0, 1, 2
 #: The variables of a row, as a bit mask, and its mode; that of a family's row is ``OWN``.
 _BITS, _MODE = 3, 4
-#: Of a family: the rows of its variants.
-_FIRST_ROW, _LAST_ROW = 5, 6
-#: Of a variant: its number, the row of its family, its nodes, and whether it has just taken an event.
-_VARIANT, _FAMILY, _FIRST_NODE, _LAST_NODE, _MOVED = 7, 8, 9, 10, 11
+#: Of a family: the rows of its variants; and the variables of those that share now, and of those that are out.
+_FIRST_ROW, _LAST_ROW, _SHARING, _AWAY = 5, 6, 7, 8
+#: Of a variant: its number, the row of its family, and its nodes.
+_VARIANT, _FAMILY, _FIRST_NODE, _LAST_NODE = 9, 10, 11, 12
 
 
 @jit
 def _new_ledger(template: Template, windows: int) -> Ints:
     family_start, part_start = template.family_start, template.part_start
     variants, families = len(template.bit), len(template.family_bits)
-    ledger = np.zeros((families + variants, 12), dtype=np.int64)
+    ledger = np.zeros((families + variants, 13), dtype=np.int64)
     for f in range(families):
         ledger[f, _BITS], ledger[f, _MODE] = template.family_bits[f], OWN
         ledger[f, _FIRST_ROW], ledger[f, _LAST_ROW] = families + family_start[f], families + family_start[f + 1]
@@ -48,6 +48,15 @@ def _new_ledger(template: Template, windows: int) -> Ints:
         ledger[row, _BITS], ledger[row, _VARIANT], ledger[row, _FAMILY] = 1 << template.bit[v], v, template.family[v]
         ledger[row, _FIRST_NODE], ledger[row, _LAST_NODE] = part_start[v * windows], part_start[(v + 1) * windows]
     return ledger
+
+
+@inlined
+def _enter(ledger: Ints, row: int, mode: int) -> None:
+    """Sets the mode of a variant."""
+    family, bit = ledger[row, _FAMILY], ledger[row, _BITS]
+    ledger[row, _MODE] = mode
+    ledger[family, _SHARING] = ledger[family, _SHARING] | bit if mode == SHARED else ledger[family, _SHARING] & ~bit
+    ledger[family, _AWAY] = ledger[family, _AWAY] | bit if mode == _OUT else ledger[family, _AWAY] & ~bit
 
 
 @inlined
@@ -98,7 +107,7 @@ def _leave(out: Operations, at: int, ledger: Ints, row: int) -> int:
     if ledger[row, _MODE] == SHARED or ledger[row, _MODE] == OWN:
         at = op.put_sync(out, at, ledger[row, _FIRST_NODE], ledger[row, _LAST_NODE], -1)
         at = op.put_split(out, at, ledger[row, _VARIANT])
-    ledger[row, _MODE] = _OUT
+    _enter(ledger, row, _OUT)
     return at
 
 
@@ -106,7 +115,7 @@ def _leave(out: Operations, at: int, ledger: Ints, row: int) -> int:
 def _join(out: Operations, at: int, ledger: Ints, row: int, mode: int) -> int:
     """Writes that a variant, which is in no graphlet, joins the one that its new mode requires, if any."""
     at = _settle(out, at, ledger, row)
-    ledger[row, _MODE] = mode
+    _enter(ledger, row, mode)
     if mode == NEVER:
         return at
     graphlet = ledger[row, _FAMILY] if mode == SHARED else row
@@ -143,7 +152,10 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
     mask, instant, reference, stretch_start = events.mask, events.instant, seen.reference, seen.start
     variants, families, links = len(template.bit), len(template.family_bits), len(template.link_source)
     known_bits = bound_to(family_bits, 0, families) | plain_bits
-    ledger = _new_ledger(template, len(frame.slots))
+    ledger, bits = _new_ledger(template, len(frame.slots)), template.bit
+    row_of = np.zeros(64, dtype=np.int64)
+    for v in range(variants):
+        row_of[bits[v]] = families + v
     stale = np.zeros(links, dtype=np.bool_)
     out = np.empty((1024, op.OPERANDS), dtype=np.int32)
     start = np.zeros(len(islands) + 1, dtype=np.int64)
@@ -155,7 +167,8 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
         while stretch + 1 < len(stretch_start) and stretch_start[stretch + 1] <= i:
             stretch += 1
         copy(mode_at[k], modes[stretch])
-        copy(ledger[families:, _MODE], modes[stretch])
+        for v in range(variants):
+            _enter(ledger, families + v, modes[stretch, v])
         ledger[:, _COUNT] = 0
         stale[:] = False
         while i < high or border < last_border:
@@ -200,11 +213,9 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                 at, staged = _bind(out, at, ledger, template, near_rows, mask, i, end, False)
                 stages = max(stages, staged)
             if taken:
-                at = _take_instant(out, at, ledger, mask, reference, families, i, end, taken)
+                at, moved = _take_instant(out, at, ledger, row_of, mask, reference, i, end, taken)
                 for link in range(links):
-                    stale[link] |= ledger[families + link_source[link], _MOVED] != 0
-                if links:
-                    ledger[families:, _MOVED] = 0
+                    stale[link] |= (moved >> bits[link_source[link]]) & 1 != 0
             if plain:
                 at, staged = _bind(out, at, ledger, template, near_rows, mask, i, end, True)
             i = end
@@ -306,21 +317,24 @@ def _bind(
 
 @inlined
 def _take_instant(
-    out: Operations, at: int, ledger: Ints, mask: Ints, reference: Ints, families: int, low: int, high: int, taken: int
-) -> int:
-    """Lets the families that are ``taken`` take an instant's events; variants that take one are marked ``_MOVED``."""
-    for f in range(families):
-        if not (taken >> f) & 1:
-            continue
+    out: Operations, at: int, ledger: Ints, row_of: Ints, mask: Ints, reference: Ints, low: int, high: int, taken: int
+) -> tuple[int, int]:
+    """Lets the families that are ``taken`` take an instant's events; ``row_of`` has the row of each variable's variant.
+
+    Also returns the variables whose variants take one, as a bit mask.
+    """
+    moved = 0
+    while taken:
+        f = lowest_bit(taken)
+        taken &= taken - 1
         first, last, bits = ledger[f, _FIRST_ROW], ledger[f, _LAST_ROW], ledger[f, _BITS]
         if last == first + 1:
             count = 0
             for e in range(low, high):
                 count += (mask[e] & bits) != 0
             at = _take(out, at, ledger, f if ledger[first, _MODE] == SHARED else first, count, low, high)
-            ledger[first, _MOVED] = 1
+            moved |= bits
             continue
-        # Variants that take the same events as their family's graphlet stay in it; the others are handled one by one.
         count, deviating, together = 0, 0, 0
         for e in range(low, high):
             own = mask[e] & bits
@@ -329,27 +343,29 @@ def _take_instant(
                 count += 1
                 own ^= bits
             deviating |= own
-        shared = False
-        for row in range(first, last):
-            mode, bit = ledger[row, _MODE], ledger[row, _BITS]
-            if mode in (SHARED, _OUT):
-                if deviating & bit == 0:
-                    if mode == _OUT:
-                        at = _join(out, at, ledger, row, SHARED)
-                    shared = True
-                    ledger[row, _MOVED] |= count > 0
-                    continue
-                if mode == SHARED:
-                    at = _leave(out, at, ledger, row)
-            if together & bit:
-                bound = 0
-                for e in range(low, high):
-                    bound += (mask[e] & bit) != 0
-                at = _take(out, at, ledger, row, bound, low, high)
-                ledger[row, _MOVED] = 1
-        if shared and count:
+        # Variants that take the same events as their family's graphlet stay in it; the others are handled one by one.
+        changing = ledger[f, _SHARING] & deviating
+        while changing:
+            at = _leave(out, at, ledger, row_of[lowest_bit(changing)])
+            changing &= changing - 1
+        changing = ledger[f, _AWAY] & ~deviating
+        while changing:
+            at = _join(out, at, ledger, row_of[lowest_bit(changing)], SHARED)
+            changing &= changing - 1
+        sharing = ledger[f, _SHARING]
+        apart = together & ~sharing
+        moved |= apart
+        while apart:
+            row = row_of[lowest_bit(apart)]
+            apart &= apart - 1
+            bound = 0
+            for e in range(low, high):
+                bound += (mask[e] & ledger[row, _BITS]) != 0
+            at = _take(out, at, ledger, row, bound, low, high)
+        if sharing and count:
+            moved |= sharing
             at = _take(out, at, ledger, f, count, low, high)
-    return at
+    return at, moved
 
 
 @jit
