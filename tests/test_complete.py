@@ -562,8 +562,8 @@ def test_a_not_that_no_index_answers_is_told(spark: Any) -> None:
 def test_what_trends_cannot_be_ordered_by(spark: Any) -> None:
     s = cet.event("s")
     asked = prices(spark, 1.0, 2.0).pattern(RISING, time="t", type=None)
-    for by in (s.price, 3, "length"):
-        with pytest.raises(errors.InvalidNode, match=r"by= is not an aggregate\n  hint: use by=cet\.length"):
+    for by, named in ((s.price, "s.price"), (3, "3"), ("length", "'length'")):
+        with pytest.raises(errors.InvalidNode, match=rf"by={named} is not an aggregate\n  hint: use by=cet\.length"):
             asked.top_trends(1, by=by)
     for by in (cet.count(), cet.max(cet.length())):
         with pytest.raises(errors.InvalidNode, match="which is about many trends"):

@@ -1144,7 +1144,7 @@ class PatternFrame(Bound):
         if isinstance(node, Length):
             return Aggregate("max", None, node)
         if not isinstance(node, Aggregate):
-            raise InvalidNode("by= is not an aggregate", hint=hint)
+            raise InvalidNode(f"by={shown(by)} is not an aggregate", hint=hint)
         if node == COUNT or isinstance(node.argument, Length):
             raise InvalidNode(f"trends cannot be ordered by {quote(node)}, which is about many trends", hint=hint)
         return self._rewritten_returning(Returned(node, "by")).query.returning[0].aggregate
@@ -1510,7 +1510,7 @@ def _aggregate_node(name: str, value: object) -> Aggregate:
     node = to_expr(value)
     if not isinstance(node, Aggregate):
         raise InvalidNode(
-            f"{name}= is not an aggregate",
+            f"{name}={shown(value)} is not an aggregate",
             hint="use cet.count(), cet.sum(B.x), cet.avg(B.x), cet.max(cet.length()), ...",
         )
     return node
