@@ -171,7 +171,7 @@ def held(action: Callable[[], object]) -> int:
 
 
 def balanced(names: Sequence[str]) -> list[list[str]]:
-    """Orders of contestants in which each of them comes directly after each other one equally often.
+    """Returns orders of contestants in which, together, each comes directly after each other one equally often.
 
     This is Williams' design (Australian Journal of Scientific Research A 2, 1949): a Latin square whose first row is
     0, 1, n - 1, 2, n - 2, ..., and for an odd number of contestants its mirror image, too.
@@ -188,7 +188,7 @@ def balanced(names: Sequence[str]) -> list[list[str]]:
 
 
 def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[str, dict[str, Any]]:
-    """Runs the contestants in turn, after one warm-up each; each comes after each other one equally often.
+    """Runs the contestants in turn, after one warm-up each, in the orders of :func:`balanced`.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[
     results: dict[str, dict[str, Any]] = {name: {"seconds": [], "processor_seconds": []} for name in contestants}
     orders = balanced(list(contestants))
     for turn in range(runs + 1):
-        # The contestant after the slowest one finds the caches cold.
+        # The contestant after the slowest one finds the caches cold, so each of them must come after it as often.
         for name in orders[turn % len(orders)]:
             action, result = contestants[name], results[name]
             with WorkerMemory(sampled=turn == 0) as memory:

@@ -337,7 +337,7 @@ def test_the_chosen_modes_cost_least_under_measured_prices() -> None:
 
 
 def test_the_plan_of_a_chunk_costs_least_with_its_changes() -> None:
-    """Of all sequences of modes, where each change costs as much as a deviation; plans of both kinds are best."""
+    """Of all sequences of modes, where each change costs as much as a deviation; some of the best change, some not."""
     changes = set()
     for seed in range(60):
         choose = random.Random(seed)

@@ -189,6 +189,7 @@ def resolve_computed(
 
 
 def _may_be_time(field: Field) -> bool:
+    """Whether the values of a column can be the times of events."""
     return category(field.type) == "instant" or is_integer(field.type)
 
 
@@ -283,10 +284,15 @@ class _Analysis:
                 self.errors.append(error)
         return bool(found)
 
-    def resolve(self, name: str, what: str = "column", within: str = "") -> Field | None:
+    def resolve(
+        self, name: str, what: str = "column", within: str = "", hint: Callable[[str], str] | None = None
+    ) -> Field | None:
+        """Returns the column of a name, or None after recording an error; ``hint`` says what to write instead."""
         try:
             return self.schema.resolve(name, what)
         except ResolutionError as error:
+            if hint is not None and isinstance(error, UnknownColumn):
+                error.hint = hint(name)
             self.note([error], within)
             return None
 
@@ -300,16 +306,8 @@ class _Analysis:
     def time_column(self) -> Field | None:
         if self.binding.time is None:
             return self.only_timestamp()
-        try:
-            field = self.schema.resolve(self.binding.time, "time column")
-        except ResolutionError as wrong:
-            if isinstance(wrong, UnknownColumn):
-                times = [field.name for field in self.event_fields() if _may_be_time(field)]
-                listed = ", ".join(map(repr, times)) or "none"
-                wrong.hint = nearest(self.binding.time, times, f"its columns that can be the time are {listed}")
-            self.note([wrong])
-            return None
-        if not _may_be_time(field):
+        field = self.resolve(self.binding.time, "time column", hint=self._hint_of_times)
+        if field is not None and not _may_be_time(field):
             error = QueryTypeError(
                 f"the time column {field.name!r} is of type {field.type}",
                 hint="time is a timestamp, a date or a whole number; cast the column",
@@ -317,6 +315,12 @@ class _Analysis:
             self.note([error])
             return None
         return field
+
+    def _hint_of_times(self, name: str) -> str:
+        """Returns a hint on how to give the column with the times of events."""
+        times = [field.name for field in self.event_fields() if _may_be_time(field)]
+        listed = ", ".join(map(repr, times)) or "none"
+        return nearest(name, times, f"its columns that can be the time are {listed}")
 
     def only_timestamp(self) -> Field | None:
         fields = self.event_fields()
@@ -343,14 +347,8 @@ class _Analysis:
         typed = [event for event in events(self.asked.pattern) if event.type is not None]
         if self.binding.type is None or not typed:
             return None
-        try:
-            field = self.schema.resolve(self.binding.type, "type column")
-        except ResolutionError as wrong:
-            if isinstance(wrong, UnknownColumn):
-                wrong.hint = self._hint_of_types(self.binding.type)
-            self.note([wrong])
-            return None
-        if category(field.type) != "string":
+        field = self.resolve(self.binding.type, "type column", hint=self._hint_of_types)
+        if field is not None and category(field.type) != "string":
             error = QueryTypeError(
                 f"the type column {field.name!r} is of type {field.type}, but {typed[0].variable!r} asks for the type "
                 f"{typed[0].type!r}",

@@ -119,7 +119,7 @@ class WorkloadEvaluator:
         # By the numbers of queries, as it would take longer to find a query by what it asks than to evaluate it.
         self._by_itself = cache(lambda query: evaluator_of(self.specs[query], self.in_panes[query]))
         self._extremes = cache(lambda queries: AbreastEvaluator([self.specs[query] for query in queries]))
-        self._sets: dict[tuple[int, ...], SharedSet] = {}
+        self._sets = cache(self._shared_set)
         # The sums for variances add up deviations from an origin, which are finite.
         self._summed = [
             {a.column for a in spec.answer.accumulators if a.update.power == 1 and not a.update.moment}
@@ -138,13 +138,7 @@ class WorkloadEvaluator:
         found: dict[int, Values] = {}
         metrics = Metrics(unshared=len(self.specs) - len(members))
         if members:
-            if members not in self._sets:
-                specs = [self.specs[q] for q in members]
-                deviations = [self.deviations[q] for q in members]
-                template = merge_machines(specs, self.families)
-                decider = Decider(specs, template, self.sharing, deviations, self.cost_model, self.prices)
-                self._sets[members] = SharedSet(specs, template, decider)
-            answers, done = self._sets[members].evaluate(events, columns, [slices[q] for q in members])
+            answers, done = self._sets(members).evaluate(events, columns, [slices[q] for q in members])
             metrics = metrics.plus(self._by_number(members, done))
             found = dict(zip(members, answers))
         for q in range(len(self.specs)):
@@ -153,6 +147,14 @@ class WorkloadEvaluator:
         self._add_extremes(found, members, events, columns, slices)
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
         return [found[q] for q in range(len(self.specs))], metrics
+
+    def _shared_set(self, members: tuple[int, ...]) -> SharedSet:
+        """Merges the members, and prepares what decides about their sharing."""
+        specs = [self.specs[q] for q in members]
+        deviations = [self.deviations[q] for q in members]
+        template = merge_machines(specs, self.families)
+        decider = Decider(specs, template, self.sharing, deviations, self.cost_model, self.prices)
+        return SharedSet(specs, template, decider)
 
     def _by_number(self, members: tuple[int, ...], metrics: Metrics) -> Metrics:
         """Returns the metrics of the members with the numbers by query spread over all queries: 0 for the others."""

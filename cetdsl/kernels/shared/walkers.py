@@ -72,7 +72,7 @@ class _Extremes(NamedTuple):
         number = np.zeros((len(rows), max(counts)), dtype=np.int64)
         for query, own in enumerate(rows):
             number[query, : len(own)] = [kind for _, kind in own]
-        return cls(list(kinds.values()), _asked([[(-1, -1), *own] for own in rows]), number, counts)
+        return cls(list(kinds.values()), tuple((COUNTED, *own) for own in rows), number, counts)
 
 
 class AbreastEvaluator:

@@ -152,10 +152,10 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
     mask, instant, reference, stretch_start = events.mask, events.instant, seen.reference, seen.start
     variants, families, links = len(template.bit), len(template.family_bits), len(template.link_source)
     known_bits = bound_to(family_bits, 0, families) | plain_bits
-    ledger, bits = _new_ledger(template, len(frame.slots)), template.bit
+    ledger = _new_ledger(template, len(frame.slots))
     row_of = np.zeros(64, dtype=np.int64)
     for v in range(variants):
-        row_of[bits[v]] = families + v
+        row_of[template.bit[v]] = families + v
     stale = np.zeros(links, dtype=np.bool_)
     out = np.empty((1024, op.OPERANDS), dtype=np.int32)
     start = np.zeros(len(islands) + 1, dtype=np.int64)
@@ -215,7 +215,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             if taken:
                 at, moved = _take_instant(out, at, ledger, row_of, mask, reference, i, end, taken)
                 for link in range(links):
-                    stale[link] |= (moved >> bits[link_source[link]]) & 1 != 0
+                    stale[link] |= moved & ledger[families + link_source[link], _BITS] != 0
             if plain:
                 at, staged = _bind(out, at, ledger, template, near_rows, mask, i, end, True)
             i = end
