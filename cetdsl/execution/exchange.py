@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.compat import parallelism, refuse_unsendable, shuffle_tasks
+from cetdsl.execution.compat import bytes_of, parallelism, refuse_unsendable
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.live_events import kept_whole
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.parcels import in_batches, packed_by_share
+from cetdsl.execution.parcels import in_batches, packed_by_share, shares_of_bytes
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.streams import gathered, gathered_panes, gathered_parcels, sent_in_order
 from cetdsl.execution.worker import map_stage
@@ -67,16 +67,19 @@ def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] =
     return spread.sortWithinPartitions(*ordered) if ordered else spread
 
 
-def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataFrame:
-    """Packs rows into parcels, and shuffles these by the columns ``by``; without such columns, all go to one task."""
-    parcels = packed_by_share(rows, columns, by, shuffle_tasks(rows.sparkSession))
+def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str], size: int | None = None) -> DataFrame:
+    """Packs rows into parcels, and shuffles these by the columns ``by``; without such columns, all go to one task.
+
+    ``size`` is about how many bytes Spark expects to read for these rows; None if that is unknown.
+    """
+    parcels = packed_by_share(rows, columns, by, shares_of_bytes(rows.sparkSession, size))
     return in_batches(exchange(parcels, ("share",) if by else ()))
 
 
 def _copied_parcels(rows: DataFrame, layout: RowLayout, shares: int) -> DataFrame:
     """Sends all rows of the only key to each share: packs them once, and copies the parcels."""
     columns = [name for name in layout.columns if name != SHARE]
-    parcels = packed_by_share(rows, columns, (), 1).select(_every_share(shares), "p")
+    parcels = packed_by_share(rows, columns, (), share_numbers(1)).select(_every_share(shares), "p")
     return in_batches(exchange(parcels, (SHARE,), (), shares), SHARE)
 
 
@@ -112,7 +115,10 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         rows = gathered_parcels(frame, kept, rows, layout, given, _asked_of_events(needed))
         layout = given
     elif needed.sorting.in_parcels:
-        rows = _copied_parcels(rows, layout, shares) if shares else exchange_parcels(rows, layout.columns, by)
+        if shares:
+            rows = _copied_parcels(rows, layout, shares)
+        else:
+            rows = exchange_parcels(rows, layout.columns, by, bytes_of(df, source.columns))
         layout = attrs.evolve(layout, in_parcels=True)
     elif needed.where_read:
         rows = rows.sortWithinPartitions(*map(F.expr, order)) if order else rows
