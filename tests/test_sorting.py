@@ -14,6 +14,7 @@ import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import SHARES, InvalidNode, StreamingNotSupported
 from cetdsl.execution.compat import bytes_of, shuffle_tasks
+from cetdsl.execution.exchange import exchange
 from cetdsl.execution.parcels import packed_by_share, shares_of_bytes, shares_of_keys
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.operators import EventsInOrder, Exchange
@@ -250,6 +251,18 @@ def test_few_bytes_are_divided_into_few_shares() -> None:
     assert len(shares_of_bytes(platform, None)) == 200
     platform.conf[SHARES] = "3"
     assert len(shares_of_bytes(platform, 0)) == 3
+
+
+def test_rows_of_few_bytes_go_to_few_tasks(spark: Any) -> None:
+    """All rows of a key go to one of them; equal texts of a collation, which differ in bytes, too."""
+    keys = ["CAST(id % 50 AS double) AS k0", "collate(chr(65 + id % 26 + id % 2 * 32), 'UTF8_LCASE') AS k1"]
+    rows = spark.range(1000).selectExpr(*keys)
+    with settings(spark, {"spark.sql.adaptive.enabled": "false", SHARES: "100"}):
+        for by, key, most in (("k0", "k0", len(shares_of_bytes(spark, 1))), ("k1", "lower(k1)", 26)):
+            placed = exchange(rows, [by], size=1).selectExpr(f"{key} AS key", "spark_partition_id() AS task").distinct()
+            tasks = {row["key"]: row["task"] for row in placed.collect()}
+            assert placed.count() == len(tasks)
+            assert 1 < len(set(tasks.values())) <= most
 
 
 class _Platform:
