@@ -14,10 +14,12 @@ import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import SHARES, InvalidNode, StreamingNotSupported
 from cetdsl.execution.compat import bytes_of, shuffle_tasks
-from cetdsl.execution.parcels import packed_by_share, shares_of_keys
+from cetdsl.execution.exchange import exchange
+from cetdsl.execution.parcels import packed_by_share, shares_of_bytes, shares_of_keys
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.operators import EventsInOrder, Exchange
 from cetdsl.ir.schema import Field, Schema
+from cetdsl.ir.shares import task_of
 from cetdsl.ir.sorting import KERNEL, RUNS, SORT_MEMORY, SPARK, UNLIMITED, AskedSort, Sorting
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import plan_aggregate, plan_trends
@@ -232,9 +234,35 @@ def test_a_session_that_sets_nothing_packs_shares_for_all_tasks_of_its_shuffles(
     with settings(spark, {SHARES: "7"}):
         spark.conf.unset(SHARES)
         tasks = shuffle_tasks(spark)
-        packed = packed_by_share(events, ["k0", "t"], ["k0"], tasks)
+        packed = packed_by_share(events, ["k0", "t"], ["k0"], shares_of_bytes(spark, None))
         assert tasks == 200
         assert packed.select("share").distinct().count() > 150
+
+
+def test_few_bytes_are_divided_into_few_shares() -> None:
+    """Of the tasks of a shuffle, evenly spaced ones get rows, as Spark gives neighbours to one task."""
+    platform: Any = _Platform()
+    platform.conf[SHARES] = "200"
+    sizes = 0, 96 << 20, 1 << 40
+    tasks_of = {size: [task_of(share, 200) for share in shares_of_bytes(platform, size)] for size in sizes}
+    assert tasks_of[0] == [share * 200 // 32 for share in range(32)]
+    assert tasks_of[96 << 20] == [share * 200 // 64 for share in range(64)]
+    assert tasks_of[1 << 40] == list(range(200))
+    assert len(shares_of_bytes(platform, None)) == 200
+    platform.conf[SHARES] = "3"
+    assert len(shares_of_bytes(platform, 0)) == 3
+
+
+def test_rows_of_few_bytes_go_to_few_tasks(spark: Any) -> None:
+    """All rows of a key go to one of them; equal texts of a collation, which differ in bytes, too."""
+    keys = ["CAST(id % 50 AS double) AS k0", "collate(chr(65 + id % 26 + id % 2 * 32), 'UTF8_LCASE') AS k1"]
+    rows = spark.range(1000).selectExpr(*keys)
+    with settings(spark, {"spark.sql.adaptive.enabled": "false", SHARES: "100"}):
+        for by, key, most in (("k0", "k0", len(shares_of_bytes(spark, 1))), ("k1", "lower(k1)", 26)):
+            placed = exchange(rows, [by], size=1).selectExpr(f"{key} AS key", "spark_partition_id() AS task").distinct()
+            tasks = {row["key"]: row["task"] for row in placed.collect()}
+            assert placed.count() == len(tasks)
+            assert 1 < len(set(tasks.values())) <= most
 
 
 class _Platform:

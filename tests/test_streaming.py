@@ -645,7 +645,7 @@ def test_state_that_depends_on_the_time_zone_is_refused_in_another(spark: Any, t
     for batches, zone in ((1, "Europe/Berlin"), (None, "Asia/Kolkata")):
         live.arrive(batches)
         with settings(spark, {"spark.sql.session.timeZone": zone}):
-            same = live.run(asked("b.x = c.x"), "values")
+            same = live.run(asked("ABS(b.x) = ABS(c.x)"), "values")
             if batches is not None:
                 live.run(asked("HOUR(b.t) = HOUR(c.t)"), "hours")
             else:

@@ -128,6 +128,13 @@ CASTS = (
 )
 #: Functions of one row, by group.
 ROW_FUNCTIONS = {group: frozenset(names.split()) for group, names in _LISTED.items()}
+#: The groups whose functions neither make nor write a date or a time, unless an operand is one. IN is no function of
+#: Spark, but a call in an expression.
+_WITHOUT_TIMES = (
+    *("array", "bitwise", "collection", "conditional", "hash", "map", "math", "predicate", "string", "struct"),
+    *("url", "vector"),
+)
+WITHOUT_TIMES = frozenset({"in"}).union(*(ROW_FUNCTIONS[group] for group in _WITHOUT_TIMES))
 #: What is wrong with functions in the same groups of Spark that are refused.
 REFUSED = {
     "gives no fixed value for a row": """

@@ -298,6 +298,11 @@ def bytes_of(df: DataFrame, columns: Sequence[str]) -> int | None:
     return known[asked]
 
 
+def estimated_like(part: DataFrame, whole: DataFrame) -> None:
+    """Makes :func:`bytes_of` return for some rows of a DataFrame what it returns for all, without asking Spark."""
+    _ESTIMATES[part] = _ESTIMATES.setdefault(whole, {})
+
+
 def _estimated_bytes(df: DataFrame, columns: Sequence[str]) -> int | None:
     try:
         with WITHOUT_CALL_SITES:

@@ -12,11 +12,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.compat import parallelism, refuse_unsendable, shuffle_tasks
+from cetdsl.analysis.types import is_collated
+from cetdsl.execution.compat import bytes_of, parallelism, refuse_unsendable, shuffle_tasks
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.live_events import kept_whole
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.parcels import in_batches, packed_by_share
+from cetdsl.execution.parcels import in_batches, packed_by_share, shares_of_bytes
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.streams import gathered, gathered_panes, gathered_parcels, sent_in_order
 from cetdsl.execution.worker import map_stage
@@ -48,35 +49,58 @@ from cetdsl.ir.layout import (
 )
 from cetdsl.ir.operators import BuildPanes, EventsInOrder, Exchange, InEveryShare, Operator, PanesInOrder, RowsInOrder
 from cetdsl.ir.shares import share_numbers
-from cetdsl.ir.windowing import TIME_RANGES, WHOLE, overlaps, panes_apart
+from cetdsl.ir.source import Source
+from cetdsl.ir.windowing import TIME_RANGES, WHOLE, Windowing, overlaps, panes_apart
 from cetdsl.pattern.expressions import Attribute
 
 
-def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] = (), tasks: int = 0) -> DataFrame:
+def exchange(
+    rows: DataFrame,
+    by: Sequence[str],
+    order: Sequence[Column | str] = (),
+    tasks: int = 0,
+    size: int | None = None,
+) -> DataFrame:
     """Shuffles rows by some columns (without columns: to one task), and sorts them within tasks if an order is given.
 
     ``groupBy().applyInArrow`` is not used because it promises no order. The session sets the number of tasks unless
-    ``tasks`` does.
+    ``tasks`` does. ``size`` is about how many bytes Spark expects to read for these rows, None if that is unknown; if
+    these are few, only some of the tasks get rows.
     """
-    keys = list(map(F.expr, by))
     if tasks or not by:
-        spread = rows.repartition(tasks or 1, *keys)
+        spread = rows.repartition(tasks or 1, *map(F.expr, by))
     else:
-        spread = rows.repartition(*keys)
+        spread = rows.repartition(*map(F.expr, _shares_of(rows, by, size)))
     ordered = [F.expr(column) if isinstance(column, str) else column for column in order]
     return spread.sortWithinPartitions(*ordered) if ordered else spread
 
 
-def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataFrame:
-    """Packs rows into parcels, and shuffles these by the columns ``by``; without such columns, all go to one task."""
-    parcels = packed_by_share(rows, columns, by, shuffle_tasks(rows.sparkSession))
+def _shares_of(rows: DataFrame, by: Sequence[str], size: int | None) -> Sequence[str]:
+    """Returns what rows are shuffled by: the columns themselves, or the number of their share if there are few shares.
+
+    Texts of a collation are left to Spark's shuffle, as equal ones may have different hashes.
+    """
+    shares = shares_of_bytes(rows.sparkSession, size)
+    kinds = (rows.schema[name].dataType.simpleString() for name in by)
+    if len(shares) == shuffle_tasks(rows.sparkSession) or any(map(is_collated, kinds)):
+        return by
+    numbers = ", ".join(map(str, shares))
+    return [f"element_at(array({numbers}), 1 + pmod(hash({', '.join(by)}), {len(shares)}))"]
+
+
+def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str], size: int | None = None) -> DataFrame:
+    """Packs rows into parcels, and shuffles these by the columns ``by``; without such columns, all go to one task.
+
+    ``size`` is about how many bytes Spark expects to read for these rows; None if that is unknown.
+    """
+    parcels = packed_by_share(rows, columns, by, shares_of_bytes(rows.sparkSession, size))
     return in_batches(exchange(parcels, ("share",) if by else ()))
 
 
 def _copied_parcels(rows: DataFrame, layout: RowLayout, shares: int) -> DataFrame:
     """Sends all rows of the only key to each share: packs them once, and copies the parcels."""
     columns = [name for name in layout.columns if name != SHARE]
-    parcels = packed_by_share(rows, columns, (), 1).select(_every_share(shares), "p")
+    parcels = packed_by_share(rows, columns, (), share_numbers(1)).select(_every_share(shares), "p")
     return in_batches(exchange(parcels, (SHARE,), (), shares), SHARE)
 
 
@@ -112,13 +136,24 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         rows = gathered_parcels(frame, kept, rows, layout, given, _asked_of_events(needed))
         layout = given
     elif needed.sorting.in_parcels:
-        rows = _copied_parcels(rows, layout, shares) if shares else exchange_parcels(rows, layout.columns, by)
+        if shares:
+            rows = _copied_parcels(rows, layout, shares)
+        else:
+            rows = exchange_parcels(rows, layout.columns, by, _bytes_sent(df, source, spec.query.windowing))
         layout = attrs.evolve(layout, in_parcels=True)
     elif needed.where_read:
         rows = rows.sortWithinPartitions(*map(F.expr, order)) if order else rows
     elif not source.is_stream:
-        rows = exchange(rows, by, order, shares if lone_share else 0)
+        rows = exchange(rows, by, order, shares if lone_share else 0, _bytes_sent(df, source, spec.query.windowing))
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
+
+
+def _bytes_sent(df: DataFrame, source: Source, windowing: Windowing) -> int | None:
+    """Returns about how many bytes of events are sent, with their copies for time buckets; None if that is unknown."""
+    size = bytes_of(df, source.columns)
+    if size is None or not (windowing.cut and overlaps(windowing)):
+        return size
+    return size * (1 + -(-windowing.length // windowing.cut))
 
 
 def _selected(
@@ -318,7 +353,8 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
             asked = keys, panes.compiled.variables, panes.values, panes.spec.query, panes.spec.answer
             return rows.now(gathered_panes(rows.data, plan.source, asked))
         by = numbered(KEY, len(plan.source.keys))
-        return rows.now(exchange(rows.data, by, [*by, TIME, *([FIRST] if needed.in_stretches else [])]))
+        order = [*by, TIME, *([FIRST] if needed.in_stretches else [])]
+        return rows.now(exchange(rows.data, by, order, size=bytes_of(df, plan.source.columns)))
     assert isinstance(needed, RowsInOrder), needed
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data
     if plan.source.is_stream:

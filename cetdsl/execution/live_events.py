@@ -26,6 +26,7 @@ from cetdsl.execution.worker import map_stage
 from cetdsl.ir.layout import BUCKET, KEY, numbered
 from cetdsl.ir.parcels import BucketsOfTime
 from cetdsl.ir.schema import unused_name
+from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The columns of emitted parcels: the first and the last of their time buckets, and the parcel.
@@ -49,7 +50,7 @@ def kept_once(
     ``rows`` are events; their columns ``packed`` go into parcels, by shares of their ``keys``.
     """
     shares = shares_of_keys(rows.sparkSession, keys)
-    parcels = _told(packed_by_share(rows, packed, keys, shares, buckets), buckets)
+    parcels = _told(packed_by_share(rows, packed, keys, share_numbers(shares), buckets), buckets)
     # Each bucket that needs a parcel gets a row, and the last bucket's row has the parcel.
     opened = _by_bucket(parcels, buckets, "explode(sequence(first, last)) AS bucket")
     body = F.expr("CASE WHEN bucket = last THEN body END AS body")
@@ -67,7 +68,7 @@ def kept_by_window(
     such as the number of its share.
     """
     shares = shares_of_keys(rows.sparkSession, keys)
-    parcels = _told(packed_by_share(rows, packed, keys, shares, buckets, by_window=True), buckets)
+    parcels = _told(packed_by_share(rows, packed, keys, share_numbers(shares), buckets, by_window=True), buckets)
     return given_by_window(parcels, buckets, f"{meaning}, in {shares} shares", *beside)
 
 

@@ -28,7 +28,7 @@ from cetdsl.errors import (
     UnsupportedQuery,
     WindowError,
 )
-from cetdsl.execution.compat import condition_of, noted_type, refuse_unsendable, translated
+from cetdsl.execution.compat import bytes_of, condition_of, noted_type, refuse_unsendable, translated
 from cetdsl.execution.exchange import exchange, exchange_parcels
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
 from cetdsl.execution.match_keys import refuse_unordered_keys
@@ -126,7 +126,7 @@ class _Match:
     """Makes the DataFrame of a clause."""
 
     def __init__(self, df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None, sort: AskedSort) -> None:
-        self._match, self._arrows, self._span = match, arrows, span
+        self._df, self._match, self._arrows, self._span = df, match, arrows, span
         self._fields = df.schema.fields
         refuse_unordered_keys(match, self._fields)
         self._frame = df.toDF(*(f"col {number}" for number in range(len(self._fields))))
@@ -443,7 +443,7 @@ class _Match:
         self._refuse_collated(schema, spec)
         refuse_unsendable(schema)
         if spec.in_parcels:
-            rows = exchange_parcels(rows, schema.names, by)
+            rows = exchange_parcels(rows, schema.names, by, bytes_of(self._df, self._df.columns))
         elif spec.order is not None:
             rows = exchange(rows, by)
         return rows, schema

@@ -9,12 +9,14 @@ events that arrive for it later. All following steps are stateless, so they work
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from datetime import date
 from functools import partial
 
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cetdsl.analysis.functions import WITHOUT_TIMES
 from cetdsl.errors import StreamingNotSupported
 from cetdsl.execution.expressions import raised
 from cetdsl.execution.lists import with_lists
@@ -32,7 +34,7 @@ from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
-from cetdsl.pattern.expressions import Attribute, Call, Expr, SparkColumn
+from cetdsl.pattern.expressions import Attribute, Call, Expr, Literal, SparkColumn
 
 #: The column with Spark's window, whose end closes a time bucket.
 _CLOSING = "w"
@@ -105,9 +107,17 @@ def _may_depend_on_zone(expr: Expr, times: Set[str]) -> bool:
     """Whether the value of an expression, apart from its sub-expressions, may depend on the session's time zone.
 
     ``times`` are the columns of dates and timestamps: what they are compared with may be of another type.
+
+    Examples
+    --------
+    >>> calls = Call("ABS", (Literal(1),)), Call("hour", (Literal(1),))
+    >>> [_may_depend_on_zone(expr, {"t"}) for expr in (*calls, Literal(date(2026, 1, 1)), Literal(1))]
+    [False, True, True, False]
     """
     if isinstance(expr, Call):
-        return expr.name != "isnotnull"  # which rewriting adds
+        return expr.name.lower() not in WITHOUT_TIMES
+    if isinstance(expr, Literal):
+        return isinstance(expr.value, date)  # as every datetime is
     return isinstance(expr, SparkColumn) or (isinstance(expr, Attribute) and expr.name in times)
 
 

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from cetdsl.execution.compat import estimated_like
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.layout import KEY, numbered
 
@@ -39,7 +40,9 @@ def only(df: DataFrame, frame: EventFrame, keys: DataFrame) -> DataFrame:
     """Returns the events of some keys, which :func:`apart` found, as rows of the user's DataFrame."""
     terms = [F.expr(term) if isinstance(term, str) else term for term in frame.keys().values()]
     equal = [term.eqNullSafe(F.col(_OTHER + name)) for term, name in zip(terms, frame.key_names, strict=True)]
-    return frame.frame.join(F.broadcast(keys), _all(equal), "left_semi").toDF(*df.columns)
+    events = frame.frame.join(F.broadcast(keys), _all(equal), "left_semi").toDF(*df.columns)
+    estimated_like(events, df)
+    return events
 
 
 def _all(conditions: list[Column]) -> Column:

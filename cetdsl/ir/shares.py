@@ -37,6 +37,21 @@ def share_numbers(tasks: int) -> tuple[int, ...]:
     return tuple(found[task] for task in range(tasks))
 
 
+def spread_numbers(shares: int, tasks: int) -> tuple[int, ...]:
+    """Returns the numbers of so many shares, which ``repartition(tasks, column)`` spreads evenly over the tasks.
+
+    There are at most as many shares as tasks.
+
+    Examples
+    --------
+    >>> numbers = spread_numbers(3, 12)
+    >>> [task_of(number, 12) for number in numbers]
+    [0, 4, 8]
+    """
+    numbers, shares = share_numbers(tasks), min(shares, tasks)
+    return tuple(numbers[share * tasks // shares] for share in range(shares))
+
+
 def task_of(number: int, tasks: int) -> int:
     """Returns the task, among ``tasks``, to which Spark sends a row with this number.
 

@@ -21,7 +21,8 @@ class Source:
     are left out ("skip"). ``sort`` is the requested way to sort. For a stream, ``watermark`` is the delay of its
     watermark in microseconds, for which it waits for late events; ``emit`` says when it gives an answer, and ``state``
     how it keeps events until then. ``computed`` are the columns that are computed from others. If several queries read
-    the events by one common windowing, ``asked_windowings`` are their own windowings.
+    the events by one common windowing, ``asked_windowings`` are their own windowings. ``columns`` are those that the
+    query reads, for estimates of sizes only: sources that differ in nothing else are equal.
     """
 
     schema: Schema
@@ -39,6 +40,7 @@ class Source:
     state: keeping.AskedState = keeping.AS_USUAL
     computed: tuple[Computed, ...] = ()
     asked_windowings: tuple[Windowing, ...] = ()
+    columns: tuple[str, ...] = attrs.field(default=(), eq=False)
 
     @property
     def is_stream(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 
 import attrs
 
@@ -125,6 +126,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
         resolved.emit,
         resolved.state,
         tuple(item for item in resolved.computed if item.name in (*groups, *partitions)),
+        columns=resolved.columns,
     )
 
 
@@ -160,6 +162,7 @@ def source_of_pass(sources: Sequence[Source], windowing: Windowing) -> Source:
         asked_partitions=(),
         windowing=windowing,
         asked_windowings=tuple(dict.fromkeys(source.windowing for source in sources)),
+        columns=tuple(dict.fromkeys(chain.from_iterable(source.columns for source in sources))),
     )
 
 
