@@ -259,7 +259,11 @@ def test_rows_of_few_bytes_go_to_few_tasks(spark: Any) -> None:
     rows = spark.range(1000).selectExpr(*keys)
     with settings(spark, {"spark.sql.adaptive.enabled": "false", SHARES: "100"}):
         for by, key, most in (("k0", "k0", len(shares_of_bytes(spark, 1))), ("k1", "lower(k1)", 26)):
-            placed = exchange(rows, [by], size=1).selectExpr(f"{key} AS key", "spark_partition_id() AS task").distinct()
+            placed = (
+                exchange(rows, [by], size=lambda: 1)
+                .selectExpr(f"{key} AS key", "spark_partition_id() AS task")
+                .distinct()
+            )
             tasks = {row["key"]: row["task"] for row in placed.collect()}
             assert placed.count() == len(tasks)
             assert 1 < len(set(tasks.values())) <= most

@@ -128,8 +128,8 @@ CASTS = (
 )
 #: Functions of one row, by group.
 ROW_FUNCTIONS = {group: frozenset(names.split()) for group, names in _LISTED.items()}
-#: The groups whose functions neither make nor write a date or a time, unless an operand is one. IN is no function of
-#: Spark, but a call in an expression.
+#: Functions that neither make nor write a date or a time, unless an operand is one; by their groups, and then all of
+#: them, with IN, which is represented as a call.
 _WITHOUT_TIMES = (
     *("array", "bitwise", "collection", "conditional", "hash", "map", "math", "predicate", "string", "struct"),
     *("url", "vector"),

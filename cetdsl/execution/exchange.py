@@ -5,7 +5,9 @@ This module alone writes the rows that kernels read; see :class:`~cetdsl.ir.layo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -53,19 +55,21 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import TIME_RANGES, WHOLE, Windowing, overlaps, panes_apart
 from cetdsl.pattern.expressions import Attribute
 
+#: Returns about how many bytes Spark expects to read for some rows, or None; a function, because asking takes time.
+Size: TypeAlias = Callable[[], "int | None"]
+
 
 def exchange(
     rows: DataFrame,
     by: Sequence[str],
     order: Sequence[Column | str] = (),
     tasks: int = 0,
-    size: int | None = None,
+    size: Size | None = None,
 ) -> DataFrame:
     """Shuffles rows by some columns (without columns: to one task), and sorts them within tasks if an order is given.
 
     ``groupBy().applyInArrow`` is not used because it promises no order. The session sets the number of tasks unless
-    ``tasks`` does. ``size`` is about how many bytes Spark expects to read for these rows, None if that is unknown; if
-    these are few, only some of the tasks get rows.
+    ``tasks`` does; if ``size`` returns few bytes, only some of these tasks get rows.
     """
     if tasks or not by:
         spread = rows.repartition(tasks or 1, *map(F.expr, by))
@@ -75,12 +79,14 @@ def exchange(
     return spread.sortWithinPartitions(*ordered) if ordered else spread
 
 
-def _shares_of(rows: DataFrame, by: Sequence[str], size: int | None) -> Sequence[str]:
+def _shares_of(rows: DataFrame, by: Sequence[str], size: Size | None) -> Sequence[str]:
     """Returns what rows are shuffled by: the columns themselves, or the number of their share if there are few shares.
 
     Texts of a collation are left to Spark's shuffle, as equal ones may have different hashes.
     """
-    shares = shares_of_bytes(rows.sparkSession, size)
+    if size is None or (known := size()) is None:
+        return by
+    shares = shares_of_bytes(rows.sparkSession, known)
     kinds = (rows.schema[name].dataType.simpleString() for name in by)
     if len(shares) == shuffle_tasks(rows.sparkSession) or any(map(is_collated, kinds)):
         return by
@@ -88,12 +94,13 @@ def _shares_of(rows: DataFrame, by: Sequence[str], size: int | None) -> Sequence
     return [f"element_at(array({numbers}), 1 + pmod(hash({', '.join(by)}), {len(shares)}))"]
 
 
-def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str], size: int | None = None) -> DataFrame:
+def exchange_parcels(rows: DataFrame, columns: Sequence[str], by: Sequence[str], size: Size) -> DataFrame:
     """Packs rows into parcels, and shuffles these by the columns ``by``; without such columns, all go to one task.
 
-    ``size`` is about how many bytes Spark expects to read for these rows; None if that is unknown.
+    ``size`` is only called, and Spark only asked, if there are such columns.
     """
-    parcels = packed_by_share(rows, columns, by, shares_of_bytes(rows.sparkSession, size))
+    shares = shares_of_bytes(rows.sparkSession, size()) if by else share_numbers(1)
+    parcels = packed_by_share(rows, columns, by, shares)
     return in_batches(exchange(parcels, ("share",) if by else ()))
 
 
@@ -131,6 +138,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     order = [*([] if lone_share else by), *layout.order]
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
+    size = partial(_bytes_sent, df, source, spec.query.windowing)
     if needed.keeping.in_parcels:
         kept, given = _kept_for(needed), _given(needed, layout)
         rows = gathered_parcels(frame, kept, rows, layout, given, _asked_of_events(needed))
@@ -139,12 +147,12 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         if shares:
             rows = _copied_parcels(rows, layout, shares)
         else:
-            rows = exchange_parcels(rows, layout.columns, by, _bytes_sent(df, source, spec.query.windowing))
+            rows = exchange_parcels(rows, layout.columns, by, size)
         layout = attrs.evolve(layout, in_parcels=True)
     elif needed.where_read:
         rows = rows.sortWithinPartitions(*map(F.expr, order)) if order else rows
     elif not source.is_stream:
-        rows = exchange(rows, by, order, shares if lone_share else 0, _bytes_sent(df, source, spec.query.windowing))
+        rows = exchange(rows, by, order, shares if lone_share else 0, size)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
 
 
@@ -354,7 +362,7 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
             return rows.now(gathered_panes(rows.data, plan.source, asked))
         by = numbered(KEY, len(plan.source.keys))
         order = [*by, TIME, *([FIRST] if needed.in_stretches else [])]
-        return rows.now(exchange(rows.data, by, order, size=bytes_of(df, plan.source.columns)))
+        return rows.now(exchange(rows.data, by, order, size=partial(bytes_of, df, plan.source.columns)))
     assert isinstance(needed, RowsInOrder), needed
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data
     if plan.source.is_stream:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import attrs
@@ -443,7 +444,7 @@ class _Match:
         self._refuse_collated(schema, spec)
         refuse_unsendable(schema)
         if spec.in_parcels:
-            rows = exchange_parcels(rows, schema.names, by, bytes_of(self._df, self._df.columns))
+            rows = exchange_parcels(rows, schema.names, by, partial(bytes_of, self._df, self._df.columns))
         elif spec.order is not None:
             rows = exchange(rows, by)
         return rows, schema

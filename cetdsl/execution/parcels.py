@@ -60,7 +60,7 @@ def packed_by_share(
 ) -> DataFrame:
     """Packs some ``columns`` of the rows into parcels; the rows of a parcel belong to one share of the keys.
 
-    ``shares`` are the numbers of the shares; without keys, all rows belong to the first one. The result has the columns
+    ``shares`` are the numbers of the shares; without keys, there is only one. The result has the columns
     ``share`` and ``p``, the parcel. On a stream, ``buckets`` describes the time buckets, and the position of the time
     among the columns; the rows of a parcel are then needed by the same buckets. The result has ``share``, ``first`` and
     ``last`` of these buckets, the parcel ``body``, and the number of its ``events``; and if parcels are kept
@@ -69,7 +69,7 @@ def packed_by_share(
     if all(isinstance(rows.schema[key].dataType, _WHOLE) for key in keys):
         left_out = [key for key in keys if key not in columns]
         sent = [*left_out, *columns]
-        spec = ParcelSpec(shares if keys else shares[:1], tuple(map(sent.index, keys)), len(left_out))
+        spec = ParcelSpec(shares, tuple(map(sent.index, keys)), len(left_out))
     else:
         sent = [f"hash({', '.join(keys)}) AS hash", *columns]
         spec = ParcelSpec(shares, None, 1)
