@@ -55,6 +55,43 @@ def decided(text: str, ties: tuple[str, ...] = (), columns: tuple[str, ...] | No
 BY_KEY = "PATTERN SEQ(A, B+) WHERE B.price < NEXT(B).price GROUP BY key"
 
 
+def test_few_events_are_sent_one_by_one(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Spark expects few bytes, unless the kernel is asked for; answers are the same, and plans tell the way."""
+    terms = "'k' || id % 3 AS key", "id AS t", "IF(id % 5 = 0, 'A', 'B') AS type", "double(id % 7) AS price"
+    df = spark.range(60).selectExpr(*terms)
+    queries = {"rising": f"RETURN COUNT(*) {BY_KEY}", "falling": f"RETURN COUNT(*) {BY_KEY.replace('<', '>')}"}
+    clause = (
+        "PARTITION BY key ORDER BY t MEASURES LAST(B.t) AS last PATTERN (A B+) DEFINE A AS type = 'A', B AS type = 'B'"
+    )
+
+    def told(**asked: Any) -> set[bool]:
+        bound = cet.pattern(df, BY_KEY, time="t", **asked)
+        many = cet.patterns(df, queries, time="t", **asked)
+        matches = cet.pattern(df, BY_KEY.replace("GROUP", "MATCHING STRICT GROUP"), time="t", **asked).explain(
+            "matches"
+        )
+        views = [
+            bound.explain(stage) for stage in ("physical", "trends", "complete", "complete_count", "sample", "top")
+        ]
+        plans = [*views, matches, many.explain(), many.explain(of="trends")]
+        return {"many in one row" in view.text or "into sorted runs" in view.text for view in plans}
+
+    def answers(**asked: Any) -> list[Any]:
+        bound = cet.pattern(df, BY_KEY, time="t", **asked)
+        many = cet.patterns(df, queries, time="t", **asked)
+        found = [bound.count_trends(), bound.trends(), bound.complete_trends(), many.aggregate(), many.trends()]
+        found.append(df.match_recognize(clause, **asked))
+        return [sorted(map(repr, one.collect())) for one in found]
+
+    one_by_one = answers()
+    assert told() == {False}
+    assert told(sort="kernel") == {True}
+    assert answers(sort="kernel") == one_by_one
+    monkeypatch.setattr("cetdsl.execution.exchange.FEW_BYTES", 0)
+    assert told() == {True}
+    assert answers() == one_by_one
+
+
 def test_the_kernel_sorts_narrow_events() -> None:
     """Within the usual memory, or what was asked for; without it where all events are held in any case."""
     assert decided(BY_KEY) == Sorting("cheaper for events of about 40 bytes", SORT_MEMORY, packed=True)

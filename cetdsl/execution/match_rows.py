@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import attrs
@@ -30,7 +29,7 @@ from cetdsl.errors import (
     WindowError,
 )
 from cetdsl.execution.compat import bytes_of, condition_of, noted_type, refuse_unsendable, translated
-from cetdsl.execution.exchange import exchange, exchange_parcels
+from cetdsl.execution.exchange import exchange, exchange_parcels, sent_for_size
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
 from cetdsl.execution.match_keys import refuse_unordered_keys
 from cetdsl.execution.source import equal_zeros, ntz_micros
@@ -207,7 +206,11 @@ class _Match:
             max((abs(value.move) for value in self._moved), default=0),
             held_back,
         )
-        return who_sorts_rows(self._asked_sort, rows)
+        return sent_for_size(who_sorts_rows(self._asked_sort, rows), self._asked_sort, self._size)
+
+    def _size(self) -> int | None:
+        """Returns about how many bytes of rows are sent; None if that is unknown."""
+        return bytes_of(self._df, self._df.columns)
 
     def _spec(self, conditions: Sequence[Expression], dependent: Dependent | None, sorting: Sorting) -> MatchSpec:
         match, arrows = self._match, self._arrows
@@ -444,7 +447,7 @@ class _Match:
         self._refuse_collated(schema, spec)
         refuse_unsendable(schema)
         if spec.in_parcels:
-            rows = exchange_parcels(rows, schema.names, by, partial(bytes_of, self._df, self._df.columns))
+            rows = exchange_parcels(rows, schema.names, by, self._size)
         elif spec.order is not None:
             rows = exchange(rows, by)
         return rows, schema

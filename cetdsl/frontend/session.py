@@ -1414,6 +1414,9 @@ class PatternFrame(Bound):
         rewritten, trace = rewrite(resolved)
         seconds = {"resolved": analysed - begin, "rewritten": perf_counter() - analysed}
 
+        def told(decided: Decision) -> Decision:
+            return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
+
         def matches() -> Decision:
             decided = self._decide_matches(limit, self._columns(columns))
             return attrs.evolve(decided, plan=with_sorting(self._df, decided.plan))
@@ -1423,12 +1426,11 @@ class PatternFrame(Bound):
                 return matches()
             if emit == EAGER:
                 return decided_trends(self._detection(plan, statistics, adaptation, algorithm))
-            decided = self._decide(self._query.returning or (Returned(COUNT),), number, emit)
-            return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
+            return told(self._decide(self._query.returning or (Returned(COUNT),), number, emit))
 
         def decided_trends(detection: Detection) -> Decision:
             check_emit(emit, "trends", EAGER)
-            return self._decide_trends(limit, self._columns(columns), detection, emit)
+            return told(self._decide_trends(limit, self._columns(columns), detection, emit))
 
         def trends() -> tuple[PlanView, ...]:
             detection = self._detection(plan, statistics, adaptation, algorithm)
@@ -1456,10 +1458,14 @@ class PatternFrame(Bound):
             trends=trends,
             survey=lambda: self._summed_survey(self._complete(completeness, extraction), measured),
             decisions={
-                "complete": lambda: self._decide_complete(completeness, extraction, self._columns(columns), limit),
-                "complete_count": lambda: self._decide_complete_count(completeness, "count", number, algorithm, emit),
-                "sample": lambda: self._decide_sample(positive("limit", size), 0, which(), algorithm),
-                "top": lambda: self._decide_top(positive("limit", size), by, which()),
+                "complete": lambda: told(
+                    self._decide_complete(completeness, extraction, self._columns(columns), limit)
+                ),
+                "complete_count": lambda: told(
+                    self._decide_complete_count(completeness, "count", number, algorithm, emit)
+                ),
+                "sample": lambda: told(self._decide_sample(positive("limit", size), 0, which(), algorithm)),
+                "top": lambda: told(self._decide_top(positive("limit", size), by, which())),
                 "matches": matches,
             },
         )
@@ -1548,14 +1554,14 @@ def pattern(
         The way in which the events of each task are put in order of time.
 
         - ``"spark"``: Spark sorts them.
-        - ``"kernel"``: The kernel sorts them in the Python worker.
+        - ``"kernel"``: The kernel sorts them in the Python worker, and many events are packed in one row to be sent.
         - ``"runs"``: Workers sort the events that they read before the shuffle, and send many events of a key in one
           row. This pays where keys have hundreds of events. Where other columns of an event than numbers are sent, or
           ties are broken, it means ``"auto"``.
         - ``"input"``: Nothing is sorted, as each task reads events in order, for instance from a file for each day. A
           task multiplies what it reads of a key, and no event is shuffled. A key whose events turn out to be mixed is
           read once more, see :ref:`stretches`. For queries that are not answered by such products it means ``"auto"``.
-        - ``"auto"``: Spark or the kernel sorts, whichever is expected to take less time.
+        - ``"auto"``: Spark or the kernel sorts, and events are packed or not, whichever is expected to take less time.
 
         By default the session's setting ``cetdsl.sort``, or ``"auto"`` if it is not set.
     sort_memory : str or int, optional

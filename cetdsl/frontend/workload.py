@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 from pyspark.sql import DataFrame
@@ -67,6 +67,9 @@ from cetdsl.sharing.aggregation.draft import Limits
 from cetdsl.sharing.aggregation.plan import PlanData
 from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
 from cetdsl.sharing.aggregation.worth import worth_keeping
+
+#: The plan of a workload, for aggregates or for trends.
+_Plan = TypeVar("_Plan", AnswerTogether, ListTogether)
 
 
 class Workload(Bound):
@@ -616,9 +619,7 @@ class Workload(Bound):
             totals += [F.collect_list(name).alias(name) for name in by_query]
             with recovering():
                 sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
-        plan = self._plan(number)
-        plan = attrs.evolve(plan, passes=tuple(as_carried_out(self._df, one) for one in plan.passes))
-        return explain_workload(plan, self._rewritten, sets)
+        return explain_workload(self._carried_out(self._plan(number)), self._rewritten, sets)
 
     def _explain_trends(self, limit: int | None, measured: bool, algorithm: str) -> Explanation:
         if measured and algorithm == "joins":
@@ -633,7 +634,11 @@ class Workload(Bound):
             refuse_streaming(self._df, _MEASURED)
             with recovering():
                 work = [measured_work(self._df, one) for one in measuring(plan)]
-        return explain_trends_together(plan, shared, work)
+        return explain_trends_together(self._carried_out(plan), shared, work)
+
+    def _carried_out(self, plan: _Plan) -> _Plan:
+        """Returns the plan of a workload with its passes as they are carried out."""
+        return attrs.evolve(plan, passes=tuple(as_carried_out(self._df, one) for one in plan.passes))
 
 
 _ASKED = ("aggregates", "trends")
