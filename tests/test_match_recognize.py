@@ -280,6 +280,12 @@ EXPRESSIONS = [
     "transform(arr, x -> exists(arr, y -> y > x) AND x > a.x)",
     # Names of fields and of arguments.
     *("struct(a.x AS x, t AS t, a.t AS `name`, x AS first)", "CAST(struct(x AS name, t AS arr) AS string)"),
+    *(
+        "struct(a.x, T, a.X + 1, abs(x))",
+        "struct(a.x name, (t) `a b`, 5 five, CASE WHEN x = 5 THEN t END arr, NULL nothing)",
+    ),
+    *("struct(CAST(x AS bigint), NOT x = 1 AND TRUE x, INTERVAL 1 day, DATE '2024-01-02', day day)", "struct(a.x t).t"),
+    *("array(struct(struct(x, t), arr[0] a, transform(arr, x -> x)))", "struct(items[0].price, x :: bigint AS y)"),
     *("named_struct('x', x).x", "mask(str => a.name, upperChar => 'N')"),
     "`abs`(-x)",
     # Units, and columns that are called like them.
@@ -312,6 +318,16 @@ def test_functions_of_a_schema_are_left_to_spark() -> None:
         "system . `my fs` . f ( `slot 0` )",
         "`slot 0` . y",
     ]
+
+
+def test_fields_of_navigations_are_numbered(acme: Any) -> None:
+    """As those of other calls are."""
+    measures = "struct(FIRST(A.day), price, LAST(day) last, MATCH_NUMBER()) AS s, ARRAY_AGG(struct(day, price)) AS each"
+    found = acme.match_recognize(f"ORDER BY day MEASURES {measures} PATTERN (A) DEFINE A AS day = 2")
+    assert found.schema.simpleString() == (
+        "struct<s:struct<col1:int,price:int,last:int,col4:bigint>,each:array<struct<day:int,price:int>>>"
+    )
+    assert answer(found) == [((2, ACME[1], 2, 1), [(2, ACME[1])])]
 
 
 def test_a_column_is_known_beside_a_parameter_of_its_name(spark: Any) -> None:

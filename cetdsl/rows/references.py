@@ -15,6 +15,7 @@ import attrs
 
 from cetdsl.errors import CetdslError, ParseError, ResolutionError, UnsupportedQuery
 from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST
+from cetdsl.pattern.text import in_backquotes
 from cetdsl.rows.nodes import Name
 from cetdsl.rows.resolved import AVERAGE, Expression, Value, column
 from cetdsl.rows.scope import Scope
@@ -80,9 +81,40 @@ class ExpressionReader:
         parts: list[str] = []
         place = begin
         while place < end:
-            text, place = self._part(place, end)
-            parts.append(text)
+            text, behind = self._part(place, end)
+            field = self._field(place, behind)
+            is_replaced = field and text != " ".join(token.text for token in self.tokens[place:behind])
+            parts.append(f"{text} AS {in_backquotes(field)}" if is_replaced else text)
+            place = behind
         return " ".join(parts)
+
+    def _field(self, begin: int, end: int) -> str:
+        """Returns the name of the field if some tokens are a whole argument of ``struct``, as Spark would name it.
+
+        That is the name of a column, or else ``col1``, ``col2`` and so on. It is empty for other tokens.
+        """
+        if self._upper(begin - 1) not in ("(", ",") or self._upper(end) not in (")", ","):
+            return ""
+        fields = self._fields_around(begin)
+        if (begin, end) not in fields:
+            return ""
+        last = self.tokens[end - 1]
+        return last.name if last.is_name else f"col{fields.index((begin, end)) + 1}"
+
+    def _is_field(self, place: int) -> bool:
+        """Whether a word names the argument of ``struct`` before it without AS, as in ``struct(A.x price)``."""
+        if self._upper(place + 1) not in (")", ","):
+            return False
+        before = self.tokens[place - 1]
+        is_operand = before.kind is not Kind.SYMBOL and before.upper not in SYNTAX - {"END", "FALSE", "NULL", "TRUE"}
+        if not (is_operand or before.upper in (")", "]")) or self._is_syntax(place, len(self.tokens)):
+            return False
+        return any(begin < place == end - 1 for begin, end in self._fields_around(place))
+
+    def _fields_around(self, place: int) -> list[tuple[int, int]]:
+        """Returns the arguments of the innermost call around a place if it is one of ``struct``, else none."""
+        opening = self._opening(place)
+        return self._arguments(opening - 1)[0] if self._upper(opening - 1) == "STRUCT" else []
 
     def _upper(self, place: int) -> str:
         return self.tokens[place].upper if 0 <= place < len(self.tokens) else ""
@@ -96,7 +128,7 @@ class ExpressionReader:
         if word == "(" and behind in ("SELECT", "WITH"):
             closing = self._closing(place + 1, end)
             return " ".join(token.text for token in self.tokens[place : closing + 1]), closing + 1
-        if not token.is_name or self._upper(place - 1) in (".", "AS") or behind == "=>":
+        if not token.is_name or self._upper(place - 1) in (".", "AS") or behind == "=>" or self._is_field(place):
             # No name of a column: the field of a struct, an alias or type after AS, or the name of an argument.
             return token.text, place + 1
         if token.kind is Kind.WORD and word in ("RUNNING", "FINAL") and self._upper(place + 1) in NAVIGATION:
@@ -188,18 +220,26 @@ class ExpressionReader:
 
     def _in_type(self, place: int) -> bool:
         """Whether a word follows the AS of a CAST."""
-        depth, seen_as = 0, False
+        opening = self._opening(place)
+        if self._upper(opening - 1) not in TAKE_TYPE:
+            return False
+        depth = 0
+        for before in range(opening + 1, place):
+            word = self._upper(before)
+            depth += (word == "(") - (word == ")")
+            if word == "AS" and not depth:
+                return True
+        return False
+
+    def _opening(self, place: int) -> int:
+        """Returns the place of the bracket that opens the innermost one around a place; -1 if there is none."""
+        depth = 0
         for before in range(place - 1, -1, -1):
             word = self._upper(before)
-            if word == ")":
-                depth += 1
-            elif word == "(" and depth:
-                depth -= 1
-            elif word == "(":
-                return seen_as and self._upper(before - 1) in TAKE_TYPE
-            elif word == "AS" and not depth:
-                seen_as = True
-        return False
+            depth += (word in (")", "]")) - (word in ("(", "["))
+            if depth < 0:
+                return before
+        return -1
 
     def _is_parameter(self, place: int, end: int) -> bool:
         """Whether a word is a parameter of a lambda function: where it is declared, or in the body."""
