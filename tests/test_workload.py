@@ -260,6 +260,7 @@ def test_explain_shows_passes_sets_and_templates(figure_4: Any) -> None:
             "q5": "RETURN COUNT(*) PATTERN B+ WHERE AVG(B.x) > 1",
         },
         time="t",
+        sort="runs",
     )
     text = str(many.explain())
     assert "pass 1    q1, q2, q3, q4" in text
