@@ -404,7 +404,9 @@ SUM_TOO_LARGE = "a SUM over the rows of a match does not fit BIGINT"
 SUM_TOO_LARGE_ADVICE = "cast what is added up to DOUBLE or DECIMAL(38, 0)"
 #: The advice for a sum or an average of decimals that does not.
 DECIMAL_TOO_LARGE_ADVICE = "cast what is added up to DOUBLE, or to a decimal with fewer digits behind the point"
-#: The range that a result did not fit, and the advice, by the number form that was asked for.
+#: The form of sums of doubles, which are doubles whatever form was asked for.
+OF_DOUBLES = "sum of doubles"
+#: The range that a result did not fit, and the advice, by the number form.
 OVERFLOW_ADVICE = {
     "decimal": (
         "DECIMAL(38, 0)",
@@ -414,6 +416,7 @@ OVERFLOW_ADVICE = {
         "the range of doubles",
         "use number='log2' for its logarithm, or number='string' for the exact value at any size",
     ),
+    OF_DOUBLES: ("the range of doubles", "cast what is added up to a DECIMAL, or divide it by a large number first"),
 }
 
 

@@ -127,6 +127,11 @@ CONDITIONS: dict[str, Callable[[Rows], Value]] = {
     "x <> FIRST(B.x, 1) OR FIRST(B.x, 1) IS NULL": lambda r: either(
         no(equal(r.own("x"), r.first("x", "B", 1))), r.first("x", "B", 1) is None
     ),
+    "(x > A.x) = (x > 1)": lambda r: equal(less(r.last("x", "A"), r.own("x")), less(1, r.own("x"))),
+    "(A.x < x) <> (LAST(x, 1) < x + 1) AND (x > A.x OR x > 2) == TRUE": lambda r: both(
+        no(equal(less(r.last("x", "A"), r.own("x")), less(r.last("x", offset=1), plus(r.own("x"), 1)))),
+        either(less(r.last("x", "A"), r.own("x")), less(2, r.own("x"))),
+    ),
     "COUNT(*) <= 3": lambda r: len(r.all("x")) <= 3,
     "COUNT(B.*) < 3 AND COUNT(A.x) > 0": lambda r: both(
         len(r.all("x", "B")) < 3, any(x is not None for x in r.all("x", "A"))

@@ -248,3 +248,17 @@ def test_groups_of_any_kind_have_texts_that_parse_back() -> None:
         query = cet.event("A").group_by("k", **{"of mine": text}).node
         assert cet.parse(unparse(query)).node == query
     assert cet.parse("PATTERN A GROUP BY x, date( ts )") == cet.parse("PATTERN A GROUPBY x, DATE(ts)")
+
+
+def test_keys_that_are_structs_may_be_null(spark: Any) -> None:
+    """Spark says of the fields of some structs that they are never NULL; those of a struct that is NULL are."""
+    named = "named_struct('a', 1, 'b', array(2))"
+    df = spark.range(1, 4).selectExpr("id AS t", "'B' AS type", f"IF(id = 2, NULL, {named}) AS k", f"{named} AS full")
+    repeated = +cet.event("B")
+    for query in (repeated.partition_by("k"), repeated.group_by("k")):
+        assert sorted(row["count"] for row in df.pattern(query, time="t").count_trends().collect()) in ([4], [1, 3])
+        assert df.pattern(query, time="t").complete_trends().count() == 2
+    twice = df.withColumn("t", F.lit(1))
+    assert twice.pattern(repeated, time="t", tie_break="k").count_trends().first()["count"] == 5
+    texts = {by: f"RETURN COUNT(*) AS n PATTERN B+ {by} BY full" for by in ("GROUP", "PARTITION")}
+    assert {row.query: row.n for row in df.patterns(texts, time="t").aggregate().collect()} == dict.fromkeys(texts, 7)

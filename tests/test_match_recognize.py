@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -280,6 +281,44 @@ EXPRESSIONS = [
     "transform(arr, x -> exists(arr, y -> y > x) AND x > a.x)",
     # Names of fields and of arguments.
     *("struct(a.x AS x, t AS t, a.t AS `name`, x AS first)", "CAST(struct(x AS name, t AS arr) AS string)"),
+    *(
+        "struct(a.x, T, a.X + 1, abs(x))",
+        "struct(a.x name, (t) `a b`, 5 five, CASE WHEN x = 5 THEN t END arr, NULL nothing)",
+    ),
+    *("struct(CAST(x AS bigint), NOT x = 1 AND TRUE x, INTERVAL 1 day, DATE '2024-01-02', day day)", "struct(x t).t"),
+    *("array(struct(struct(x, t), arr[0] a, transform(arr, x -> x)))", "struct(items[0].price, x :: bigint AS y)"),
+    *(
+        "(a.x, t)",
+        "to_json(((a.x), t + 1))",
+        "struct((x), (t))",
+        "`struct`(x, t)",
+        "(x, t).x",
+        "transform(arr, e -> (e, x))",
+    ),
+    *(
+        "transform(arr, e -> (e, x))",
+        "arrays_zip(a.arr, items)",
+        "arrays_zip((arr), array(x))",
+        "transform(arrays_zip(arr, array(x)), z -> z.arr)",
+    ),
+    *(
+        "x IN (a.x, t)",
+        "(x, t) IN ((5, 1), (t, t))",
+        "CASE WHEN (x, t) = (a.x, a.t) THEN 1 END",
+        "NOT (x, t) <=> (t, x)",
+    ),
+    # Fields of a variant that are called like columns, and types of several words.
+    *(
+        "v:x::int",
+        "a.v:items[0].name::string",
+        "struct(v:t::int AS x)",
+        "st::struct<x:bigint, t:bigint>",
+        "m::map<string,int>",
+    ),
+    *("array(day)::array<date>", "array(st)::array<struct<x:int, t:decimal(10, 2)>>[0].t", "x::decimal(10,2) + 1"),
+    # Subqueries, and words that are syntax only in some calls.
+    *("(FROM VALUES (3), (2) AS w(x) SELECT min(x))", "(VALUES 3)", "trim(FROM name)", "5 * x * (t)"),
+    *("name LIKE ANY ('O%', 'x')", "name NOT LIKE SOME ('a%', 'x')", "substring(name FROM 1 FOR 2)", "`for` + for"),
     *("named_struct('x', x).x", "mask(str => a.name, upperChar => 'N')"),
     "`abs`(-x)",
     # Units, and columns that are called like them.
@@ -293,10 +332,11 @@ def test_expressions_are_what_spark_reads(spark: Any) -> None:
     """Each once in MEASURES, and once in DEFINE."""
     schema = "t int, name string, x int, items array<struct<price int>>, arr array<int>"
     times = ["DATE '2024-01-02' AS day", "DATE '2024-03-02' AS month", "INTERVAL '2' HOUR AS hour"]
-    times.append("TIMESTAMP '2024-01-02 00:00:00' AS ts")
+    times += ["TIMESTAMP '2024-01-02 00:00:00' AS ts", "map('k', x) AS m", "struct(x, t) AS st", "1 AS `for`"]
+    times.append("""parse_json('{"x": 7, "t": 8, "items": [{"name": "n"}]}') AS v""")
     df = spark.createDataFrame([(1, "O'Brien", 5, [(1,), (4,)], [1, 7])], schema).selectExpr("*", *times)
     measures = ", ".join(f"{sql} AS e{number}" for number, sql in enumerate(EXPRESSIONS))
-    conditions = " AND ".join(f"{sql} IS NOT NULL" for sql in EXPRESSIONS)
+    conditions = " AND ".join(f"({sql}) IS NOT NULL" for sql in EXPRESSIONS)
     found = df.match_recognize(f"ORDER BY t MEASURES {measures} PATTERN (a) DEFINE a AS {conditions}")
     expected = df.alias("a").selectExpr(*(f"{sql} AS e{number}" for number, sql in enumerate(EXPRESSIONS)))
     assert found.schema.simpleString() == expected.schema.simpleString()
@@ -312,6 +352,47 @@ def test_functions_of_a_schema_are_left_to_spark() -> None:
         "system . `my fs` . f ( `slot 0` )",
         "`slot 0` . y",
     ]
+
+
+@pytest.mark.parametrize("pattern", ["()", "(())", "(() | ())", "(()*)", "($?)", "({- () -})"])
+def test_patterns_without_a_variable_match_before_each_row(acme: Any, pattern: str) -> None:
+    for rows in ("", "ALL ROWS PER MATCH "):
+        found = acme.match_recognize(f"ORDER BY day MEASURES COUNT(*) AS n {rows}PATTERN {pattern}")
+        assert answer(found.select("n")) == [(0,)] * len(ACME)
+    assert answer(acme.match_recognize("ORDER BY day MEASURES MATCH_NUMBER() AS n PATTERN (^ ())")) == [(1,)]
+
+
+@pytest.mark.parametrize("measure", ["struct(*)", "array(price, *)", "coalesce(*)", "LAST(*)", "ARRAY_AGG(hash(*))"])
+def test_a_star_stands_only_in_count(acme: Any, measure: str) -> None:
+    with pytest.raises(UnsupportedQuery, match=r"\* stands for whole rows(.|\n)*only COUNT takes it"):
+        acme.match_recognize(f"MEASURES {measure} AS x PATTERN (A)")
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("LAST(day.x)", 'Can\'t extract a value from "day"'),
+        ("PREV(if(day, 1, 2))", '"day" has the type "INT"'),
+        ("COUNT(nosuch(day))", "routine `nosuch`"),
+        ("LAST(day +)", "Syntax error at or near '\\)'"),
+        ("ARRAY_AGG(day ORDER BY day)", "near 'ORDER'"),
+    ],
+)
+def test_errors_point_at_the_call_whose_argument_is_wrong(acme: Any, call: str, error: str) -> None:
+    with pytest.raises((QueryTypeError, ParseError), match=f"(?s)evaluate {re.escape(call)}.*{error}") as raised:
+        acme.match_recognize(f"ORDER BY day MEASURES 1 + {call} AS x PATTERN (A)")
+    start, end = raised.value.span
+    assert raised.value.text[start:end] == call
+
+
+def test_fields_of_navigations_are_numbered(acme: Any) -> None:
+    """As those of other calls are."""
+    measures = "struct(FIRST(A.day), price, LAST(day) last, MATCH_NUMBER()) AS s, ARRAY_AGG(struct(day, price)) AS each"
+    found = acme.match_recognize(f"ORDER BY day MEASURES {measures} PATTERN (A) DEFINE A AS day = 2")
+    assert found.schema.simpleString() == (
+        "struct<s:struct<col1:int,price:int,last:int,col4:bigint>,each:array<struct<day:int,price:int>>>"
+    )
+    assert answer(found) == [((2, ACME[1], 2, 1), [(2, ACME[1])])]
 
 
 def test_a_column_is_known_beside_a_parameter_of_its_name(spark: Any) -> None:

@@ -203,6 +203,9 @@ def test_texts_of_a_fixed_length_are_compared_without_their_padding(spark: Any) 
             for sort in ("spark", "kernel"):
                 found = spark.table("padded").match_recognize(clause, sort=sort)
                 assert [tuple(row) for row in found.collect()] == [(2,)], (condition, sort)
+        measures = "c = 'ab' AS e, LAST(A.c) = 'ab' AS f, FIRST(c) IN ('ab', 'x') AS g, MAX(x) AS m, c AS c"
+        found = spark.table("padded").match_recognize(f"ORDER BY t MEASURES {measures} PATTERN (A) DEFINE A AS TRUE")
+        assert [row.m for row in found.where("e AND f AND g AND c = 'ab'").collect()] == [3]
     finally:
         spark.sql("DROP TABLE padded")
 

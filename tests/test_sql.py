@@ -48,6 +48,17 @@ def answer(text: str, spark: Any) -> list[tuple[Any, ...]]:
         (f"SELECT m.k, m.high FROM ticks AS s {RISES} AS m WHERE m.low > 1 -- {RISES[:15]} (", [("a", 5), ("b", 9)]),
         (f"SELECT k, low FROM VALUES ('a', 1, 2), ('a', 2, 3) AS v(k, t, x) {RISES}", [("a", 2)]),
         (f"SELECT 1 AS one FROM VALUES (1), (2) AS v(n), ticks {RISES} WHERE n = low", [(1,), (1,)]),
+        (f"SELECT 1 AS one FROM VALUES 1 + 0, 2 v, ticks {RISES} WHERE col1 = low", [(1,), (1,)]),
+        (
+            "SELECT * FROM VALUES NULL, CAST(2 AS int), 1 + 2 AS v(x) MATCH_RECOGNIZE (ORDER BY x "
+            "MEASURES LAST(x) AS l PATTERN (A A A) DEFINE A AS TRUE)",
+            [(3,)],
+        ),
+        (
+            "SELECT * FROM VALUES array(1), array(2, 3) AS v(x) MATCH_RECOGNIZE (ORDER BY x MEASURES LAST(x)[1] AS l "
+            "PATTERN (A A) DEFINE A AS TRUE)",
+            [(3,)],
+        ),
         (f"SELECT k, COUNT(*) AS n FROM (SELECT * FROM ticks WHERE k <> 'b') {RISES} GROUP BY k", [("a", 2)]),
         (f"SELECT '{{}} MATCH_RECOGNIZE (' AS s, high FROM ticks {RISES} WHERE k = 'b'", [("{} MATCH_RECOGNIZE (", 9)]),
         (

@@ -184,6 +184,13 @@ def test_event_variables() -> None:
             wanted = f"the event {name} cannot be compared\n  hint: compare a column: {name}.price {symbol} 5"
             with pytest.raises(InvalidNode, match=re.escape(wanted)):
                 compare(one, 5)
+        for compute, symbol in ((operator.add, "+"), (operator.sub, "-"), (operator.mul, "*"), (operator.mod, "%")):
+            wanted = f"the event {name} is no number\n  hint: compute with a column: {name}.price {symbol} 5"
+            for values in ((one, 5), (5, one), (one, one), (one, B.price)):
+                with pytest.raises(InvalidNode, match=re.escape(wanted)):
+                    compute(*values)
+    with pytest.raises(InvalidNode, match=r"compute with a column: B.price / 5"):
+        B / 5
     with pytest.raises(TypeError):
         list(B)
 

@@ -260,6 +260,7 @@ def test_explain_shows_passes_sets_and_templates(figure_4: Any) -> None:
             "q5": "RETURN COUNT(*) PATTERN B+ WHERE AVG(B.x) > 1",
         },
         time="t",
+        sort="runs",
     )
     text = str(many.explain())
     assert "pass 1    q1, q2, q3, q4" in text
@@ -534,6 +535,8 @@ def test_names_that_clash(figure_4: Any) -> None:
     assert set(many.results()) == {"a", "b"}
     many.unpersist()
     taken = figure_4.patterns({"a": "RETURN COUNT(*) AS query PATTERN A"}, time="t")
+    window = figure_4.patterns({"q": "RETURN COUNT(*) AS `window` PATTERN SEQ(A, B)"}, time="t").aggregate()
+    assert window.columns == ["query", "window"]
     with pytest.raises(ResolutionError, match="clashes with the column 'query'"):
         taken.aggregate()
 

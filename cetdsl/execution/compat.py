@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import warnings
+from collections import Counter
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -291,6 +292,10 @@ def bytes_of(df: DataFrame, columns: Sequence[str]) -> int | None:
     join, unless tables have statistics, Spark assumes that every row may join every other.
     """
     if df.isStreaming:
+        return None
+    # PySpark would log the error of a name that several columns have.
+    names = Counter(map(str.lower, df.columns))
+    if any(names[name.lower()] > 1 for name in columns):
         return None
     known, asked = _ESTIMATES.setdefault(df, {}), tuple(columns)
     if asked not in known:

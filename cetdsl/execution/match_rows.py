@@ -45,6 +45,7 @@ from cetdsl.ir.rows import (
     NUMBER,
     OMIT_EMPTY,
     ONE_ROW,
+    ROW,
     SHOW_EMPTY,
     SKIPS,
     SUM,
@@ -145,8 +146,8 @@ class _Match:
         spec = self._spec(conditions, dependent, sorting)
         rows, schema = self._rows(spec)
         shown = [schema.fields[number] for number in spec.shown]
-        kinds = [*(field.dataType for field in schema.fields), *self._types_of_moved()]
-        fields = T.StructType([*shown, *_slot_fields(spec, kinds)])
+        moved = (T.StructField(name, kind) for name, kind in zip(self._moved_names, self._types_of_moved()))
+        fields = T.StructType([*shown, *_slot_fields(spec, [*schema.fields, *moved])])
         found = map_stage(rows, "match rows", spec, fields, f"sorted {sorting.who}")
         names = [in_backquotes(f"found {place}") for place in range(len(spec.slots))]
         made = [f"{make(names)} AS {slot_name(number)}" for number, make in enumerate(finished)]
@@ -392,8 +393,8 @@ class _Match:
     def _with_types_of_moved(self) -> DataFrame:
         """Adds columns with the types of the values of other rows, for analysis only: the query never runs."""
         if self._typed is None:
-            values = [f"{value.sql} AS {name}" for value, name in zip(self._moved, self._moved_names)]
-            self._typed = translated(lambda: self._frame.selectExpr("*", *values), "look at neighbours")
+            values = [f"({value.sql}) AS {name}" for value, name in zip(self._moved, self._moved_names)]
+            self._typed = self._selected(self._frame, ["*", *values])
         return self._typed
 
     def _types_of_moved(self) -> list[T.DataType]:
@@ -431,17 +432,16 @@ class _Match:
         match = self._match
         # Batches without columns would not have a number of rows.
         sent = list(self._sent) or ["0"]
-        selected = [f"{sql} AS c{place}" for place, sql in enumerate(sent)]
+        selected = [f"({sql}) AS c{place}" for place, sql in enumerate(sent)]
         by = [f"c{place}" for place in range(len(self._keys))]
         if spec.order is not None:
-            rows = translated(lambda: self._frame.selectExpr(*selected), "evaluate the clause")
+            rows = self._selected(self._frame, selected)
         elif self._moved:
             # Spark has sent the rows to their tasks and sorted them there. The kernel checks the numbers.
-            frame = self._with_moved()
-            rows = translated(lambda: frame.selectExpr(*selected), "evaluate the clause")
+            rows = self._selected(self._with_moved(), selected)
         else:
             order = [f"{column(number)} AS `order {place}`" for place, number in enumerate(match.order_by)]
-            rows = translated(lambda: self._frame.selectExpr(*selected, *order), "evaluate the clause")
+            rows = self._selected(self._frame, [*selected, *order])
             rows = exchange(rows, by, [*by, *self._sorted()]).drop(*(f"order {n}" for n in range(len(order))))
         schema = rows.schema
         self._refuse_collated(schema, spec)
@@ -451,6 +451,22 @@ class _Match:
         elif spec.order is not None:
             rows = exchange(rows, by)
         return rows, schema
+
+    def _selected(self, frame: DataFrame, selected: Sequence[str]) -> DataFrame:
+        """Selects values of rows; an error of one of them points at the call that takes it."""
+        try:
+            rows: DataFrame = translated(lambda: frame.selectExpr(*selected), "evaluate the clause")
+        except (ParseError, QueryTypeError) as error:
+            self._point_at_values()
+            raise type(error)(self._in_words_of_the_user(error.message), hint=error.hint) from error.__cause__
+        return rows
+
+    def _point_at_values(self) -> None:
+        """Raises the error of the first call in a measure whose argument Spark cannot evaluate, if there is one."""
+        for wanted in self._match.slots:
+            if wanted.value is not None and not wanted.value.each:
+                written = self._match.clause.text[slice(*wanted.span)]
+                self._types_of(self._frame, [Expression(wanted.value.sql, wanted.span)], [written])
 
     def _sorted(self) -> list[Column]:
         keys = []
@@ -662,18 +678,22 @@ def _compared_as(field: T.StructField) -> str:
     return noted if noted is not None and noted.startswith("char") else field.dataType.simpleString()
 
 
-def _slot_fields(spec: MatchSpec, kinds: Sequence[T.DataType]) -> list[T.StructField]:
-    """Returns the fields that the kernel gives for its slots, by the types of its columns."""
+def _slot_fields(spec: MatchSpec, columns: Sequence[T.StructField]) -> list[T.StructField]:
+    """Returns the fields that the kernel gives for its slots, by its columns.
+
+    A value of a row has the metadata of its column, too: Spark notes there that a text is a ``char(5)``.
+    """
     fields = []
     for place, slot in enumerate(spec.slots):
-        kind: T.DataType = T.StringType() if slot.column == LABEL else kinds[slot.column]
+        kind: T.DataType = T.StringType() if slot.column == LABEL else columns[slot.column].dataType
+        noted = columns[slot.column].metadata if slot.kind == ROW and slot.column != LABEL else None
         if slot.kind in (COUNT, NUMBER):
             kind = T.LongType()
         elif slot.decimal is not None:
             kind = T.DecimalType(*slot.decimal)
         elif slot.kind == LIST:
             kind = T.ArrayType(kind, False)
-        fields.append(T.StructField(f"found {place}", kind))
+        fields.append(T.StructField(f"found {place}", kind, metadata=noted))
     return fields
 
 

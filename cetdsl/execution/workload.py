@@ -208,7 +208,8 @@ class _Columns:
                 self._add(self.outputs, one, "return", name, column)
             if one.sliding:
                 self.window = one.rows.schema[one.window].dataType
-        for name in ("query", "group", "window"):
+        own = ("query", *(("group",) if self.groups else ()), *(("window",) if self.window is not None else ()))
+        for name in own:
             if name in self.outputs:
                 raise ResolutionError(
                     f"an aggregate of the name {name!r} clashes with the column {name!r} of the answer",

@@ -12,7 +12,7 @@ from cetdsl.errors import AmbiguousTruth, InvalidNode, WindowError, shown, whole
 from cetdsl.explain.notebook import pattern_fragment, query_fragment
 from cetdsl.frontend import sase
 from cetdsl.frontend.advised import Advised
-from cetdsl.frontend.terms import Occurrence, Term, Unordered, is_constant, is_spark_column, is_special, to_expr
+from cetdsl.frontend.terms import Occurrence, Term, WithoutValue, is_constant, is_spark_column, is_special, to_expr
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -537,7 +537,7 @@ def _joined(kind: type[Seq] | type[Or] | type[And], left: object, right: object)
 
 
 @attrs.frozen(eq=False, repr=False)
-class EventVariable(PatternTerm, Unordered):
+class EventVariable(PatternTerm, WithoutValue):
     """An event variable. It is a pattern by itself, and its attributes are the columns of the events bound to it.
 
     ``B.price`` and ``B["price"]`` are the same term. The brackets are needed for a column with the name of a method of

@@ -6,6 +6,7 @@ import builtins
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any, NoReturn
 
 import attrs
@@ -452,26 +453,28 @@ def _name_of(variable: object, what: str) -> str:
     )
 
 
-class Unordered:
-    """Refuses comparisons of an event with a value, by which one of its columns is meant."""
+def _refusing(what: str, hint: str, operator: str) -> Callable[[WithoutValue, object], NoReturn]:
+    """Returns an operator of events that says that a column is meant."""
+
+    def refuse(event: WithoutValue, _: object) -> NoReturn:
+        name = event._named()
+        raise InvalidNode(f"the event {name} {what}", hint=f"{hint}: {name}.price {operator} 5")
+
+    return refuse
+
+
+_not_compared = partial(_refusing, "cannot be compared", "compare a column")
+_not_computed = partial(_refusing, "is no number", "compute with a column")
+
+
+class WithoutValue:
+    """Refuses to compare an event with a value, or to compute with it, by which one of its columns is meant."""
 
     __slots__ = ()
 
-    def __lt__(self, other: object) -> NoReturn:
-        self._refuse("<")
-
-    def __le__(self, other: object) -> NoReturn:
-        self._refuse("<=")
-
-    def __gt__(self, other: object) -> NoReturn:
-        self._refuse(">")
-
-    def __ge__(self, other: object) -> NoReturn:
-        self._refuse(">=")
-
-    def _refuse(self, operator: str) -> NoReturn:
-        name = self._named()
-        raise InvalidNode(f"the event {name} cannot be compared", hint=f"compare a column: {name}.price {operator} 5")
+    __lt__, __le__, __gt__, __ge__ = map(_not_compared, ("<", "<=", ">", ">="))
+    __add__, __sub__, __mul__, __truediv__, __mod__ = map(_not_computed, "+-*/%")
+    __radd__, __rsub__, __rmul__, __rtruediv__, __rmod__ = map(_not_computed, "+-*/%")
 
     def _named(self) -> str:
         """Returns the event as text."""
@@ -479,7 +482,7 @@ class Unordered:
 
 
 @attrs.frozen(order=False, repr=False)
-class Occurrence(Unordered):
+class Occurrence(WithoutValue):
     """One of the events bound to a variable: ``next_(B)``, ``first(B)``, ``B[2]``; its attributes are columns.
 
     Examples

@@ -26,7 +26,7 @@ from cetdsl.rows.nodes import (
     Variable,
     Within,
 )
-from cetdsl.rows.tokens import Kind, Token, tokens_of
+from cetdsl.rows.tokens import Kind, Token, end_of_type, tokens_of
 
 T = TypeVar("T")
 
@@ -200,7 +200,7 @@ class _Reader:
                 if not open_tokens:
                     self._fail(f"the {word} closes nothing", "remove it, or write what it closes")
                 open_tokens.pop()
-            self._place += 1
+            self._place = end_of_type(self._tokens, self._place + 1) if word == "::" else self._place + 1
         if open_tokens:
             self._fail(f"the {open_tokens[-1].text} is never closed", "close it", open_tokens[-1])
         if begin == self._place:

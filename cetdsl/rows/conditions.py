@@ -232,7 +232,7 @@ class ConditionReader(ExpressionReader):
         left = (begin, place - negated)
         tree: Tree | None = None
         if word in COMPARED:
-            return Operation(COMPARED[word], (self._tree(*left), self._tree(place + 1, end)), span)
+            return _compared(COMPARED[word], self._tree(*left), self._tree(place + 1, end), span)
         if word == "IS":
             negated = self._upper(place + 1) == "NOT"
             if self._upper(place + 1 + negated) == "NULL" and place + 2 + negated == end:
@@ -307,6 +307,16 @@ class ConditionReader(ExpressionReader):
                 found.append((begin, place))
                 begin = place + 1
         return [*found, (begin, end)]
+
+
+def _compared(operator: str, one: Tree, other: Tree, span: tuple[int, int]) -> Tree:
+    """Compares two trees; truth values are equal if both hold, or neither does."""
+    is_truth = any(isinstance(tree, Operation) and tree.operator not in ARITHMETIC for tree in (one, other))
+    if not is_truth or operator not in ("=", "<>"):
+        return Operation(operator, (one, other), span)
+    neither = Operation("AND", (Operation("NOT", (one,), span), Operation("NOT", (other,), span)), span)
+    equal = Operation("OR", (Operation("AND", (one, other), span), neither), span)
+    return equal if operator == "=" else Operation("NOT", (equal,), span)
 
 
 def _joined(operator: str, operands: tuple[Tree, ...], span: tuple[int, int]) -> Tree:

@@ -12,9 +12,10 @@ import attrs
 
 from cetdsl.errors import ParseError
 from cetdsl.rows.tokens import Kind, tokens_of
+from cetdsl.rows.words import SYNTAX, UNITS
 
 #: The tokens that may come before a table, besides an opening parenthesis.
-_BEFORE_TABLE = ("FROM", "JOIN", ",", "LATERAL")
+_BEFORE_TABLE = ("FROM", "JOIN", "LATERAL", ",")
 
 #: The statements that may keep a query for later, and the words for what keeps it; CACHE TABLE makes a view, too.
 _MAY_KEEP, _KEPT = ("CREATE", "ALTER", "CACHE"), ("VIEW", "FUNCTION")
@@ -171,14 +172,19 @@ class _Query:
     def _values_before(self, comma: int, around: int) -> int | None:
         """Returns the place of VALUES if a comma separates two of its rows; None if it separates tables."""
         for place in range(comma - 1, around, -1):
-            token = self._tokens[place]
-            if self._around[place] != around or token.upper in ("(", ")", ","):
+            if self._around[place] != around:
                 continue
-            if token.upper == "VALUES":
+            if self._upper(place) == "VALUES":
                 return place
-            if token.kind not in (Kind.NUMBER, Kind.STRING):
+            if self._upper(place) in ("AS", *_BEFORE_TABLE[:-1]) or self._is_alias(place):
                 return None
         return None
+
+    def _is_alias(self, place: int) -> bool:
+        """Whether a word comes right behind a value, so that it names the table of VALUES."""
+        token, before = self._tokens[place], self._tokens[place - 1]
+        is_value = before.kind in (Kind.NUMBER, Kind.STRING) or before.upper in (")", "]", "TRUE", "FALSE", "NULL")
+        return token.is_name and is_value and token.upper not in SYNTAX | UNITS
 
     def _scopes(self, place: int) -> tuple[tuple[int, int], ...]:
         scopes, around = list[tuple[int, int]](), place

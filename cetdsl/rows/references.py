@@ -15,10 +15,11 @@ import attrs
 
 from cetdsl.errors import CetdslError, ParseError, ResolutionError, UnsupportedQuery
 from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST
+from cetdsl.rows.fields import field_of, names_field
 from cetdsl.rows.nodes import Name
 from cetdsl.rows.resolved import AVERAGE, Expression, Value, column
 from cetdsl.rows.scope import Scope
-from cetdsl.rows.tokens import Kind, Token
+from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_type, opening_of
 from cetdsl.rows.words import (
     AGGREGATES,
     COUNTED_EVERYWHERE,
@@ -27,6 +28,7 @@ from cetdsl.rows.words import (
     NAVIGATION,
     OTHER_AGGREGATES,
     SYNTAX,
+    TAKE_FOR,
     TAKE_TYPE,
     TAKE_UNIT,
     TYPED,
@@ -77,12 +79,25 @@ class ExpressionReader:
         self.scope.fail(message, hint, token.span, kind)
 
     def _sql(self, begin: int, end: int) -> str:
-        parts: list[str] = []
+        parts, named = list[str](), dict[int, str]()
         place = begin
         while place < end:
-            text, place = self._part(place, end)
+            text, behind = self._part(place, end)
+            is_replaced = text != self._text(place, behind)
+            field = field_of(self.tokens, place, behind) if is_replaced else None
+            if field is not None and field.end is not None:
+                named[field.end] = field.alias
+            elif field is not None:
+                text = field.within(text)
             parts.append(text)
+            if behind in named:
+                parts.append(named.pop(behind))
+            place = behind
         return " ".join(parts)
+
+    def _text(self, begin: int, end: int) -> str:
+        """Returns some tokens as they were written."""
+        return " ".join(token.text for token in self.tokens[begin:end])
 
     def _upper(self, place: int) -> str:
         return self.tokens[place].upper if 0 <= place < len(self.tokens) else ""
@@ -93,11 +108,16 @@ class ExpressionReader:
         if word == "OVER":
             hint = "compute it as a column first"
             self._fail("a window function cannot stand in MATCH_RECOGNIZE", hint, token, UnsupportedQuery)
-        if word == "(" and behind in ("SELECT", "WITH"):
+        if word == "(" and self._begins_query(place, end):
             closing = self._closing(place + 1, end)
-            return " ".join(token.text for token in self.tokens[place : closing + 1]), closing + 1
-        if not token.is_name or self._upper(place - 1) in (".", "AS") or behind == "=>":
-            # No name of a column: the field of a struct, an alias or type after AS, or the name of an argument.
+            return self._text(place, closing + 1), closing + 1
+        if word == "::":
+            behind_type = end_of_type(self.tokens, place + 1)
+            return self._text(place, behind_type), behind_type
+        if word == "*" and (place == 0 or self._upper(place - 1) in ("(", ",")):
+            self._fail("* stands for whole rows", "only COUNT takes it; name the columns", token, UnsupportedQuery)
+        if not token.is_name or self._upper(place - 1) in (".", ":", "AS") or behind == "=>" or self._is_field(place):
+            # No name of a column: a field, an alias or type after AS, or the name of an argument.
             return token.text, place + 1
         if token.kind is Kind.WORD and word in ("RUNNING", "FINAL") and self._upper(place + 1) in NAVIGATION:
             return self.call(place)
@@ -105,8 +125,9 @@ class ExpressionReader:
             return self.call(place)
         called = self._called(place, end)
         if called is not None:
-            self._refuse_function(self.tokens[called])
-            return " ".join(each.text for each in self.tokens[place : called + 1]), called + 1
+            if self._upper(place - 1) not in ("LIKE", "ILIKE"):  # as in LIKE ANY ('a%', 'b%')
+                self._refuse_function(self.tokens[called])
+            return self._text(place, called + 1), called + 1
         if self._is_parameter(place, end):
             return token.text, place + 1
         name = Name(token.name, token.span)
@@ -128,6 +149,19 @@ class ExpressionReader:
             self.scope.column_number(name)
         self.unknown.append(token)
         return token.text, place + 1
+
+    def _is_field(self, place: int) -> bool:
+        """Whether a word names the field of a struct before it."""
+        return names_field(self.tokens, place) and not self._is_syntax(place, len(self.tokens))
+
+    def _begins_query(self, place: int, end: int) -> bool:
+        """Whether a parenthesis begins a subquery: ``(SELECT ...)``, ``(FROM ...)``, ``(VALUES 1)``, ``(TABLE t)``."""
+        word, following = self._upper(place + 1), self.tokens[place + 2] if place + 2 < end else None
+        if word == "FROM":
+            return self._upper(place - 1) != "TRIM"
+        if word in ("VALUES", "TABLE") and following is not None:
+            return following.kind is not Kind.SYMBOL or (word == "VALUES" and following.text == "(")
+        return word in ("SELECT", "WITH")
 
     def _called(self, place: int, end: int) -> int | None:
         """Returns the place of the last word of a function's name, as in ``system.builtin.abs(x)``; None: no call."""
@@ -159,8 +193,10 @@ class ExpressionReader:
             return True
         if word in UNITS and (self._in_interval(place) or self._is_unit_of_call(place)):
             return True
-        if self._is_first_argument(place, {"EXTRACT"}) or self._upper(place - 1) in ("::", "COLLATE"):
+        if self._is_first_argument(place, {"EXTRACT"}) or self._upper(place - 1) == "COLLATE":
             return True
+        if word in ("FOR", "PLACING") and self._upper(place - 1) not in ("(", ","):
+            return self._upper(opening_of(self.tokens, place) - 1) in TAKE_FOR
         return self._in_type(place)
 
     def _in_interval(self, place: int) -> bool:
@@ -188,17 +224,15 @@ class ExpressionReader:
 
     def _in_type(self, place: int) -> bool:
         """Whether a word follows the AS of a CAST."""
-        depth, seen_as = 0, False
-        for before in range(place - 1, -1, -1):
+        opening = opening_of(self.tokens, place)
+        if self._upper(opening - 1) not in TAKE_TYPE:
+            return False
+        depth = 0
+        for before in range(opening + 1, place):
             word = self._upper(before)
-            if word == ")":
-                depth += 1
-            elif word == "(" and depth:
-                depth -= 1
-            elif word == "(":
-                return seen_as and self._upper(before - 1) in TAKE_TYPE
-            elif word == "AS" and not depth:
-                seen_as = True
+            depth += (word == "(") - (word == ")")
+            if word == "AS" and not depth:
+                return True
         return False
 
     def _is_parameter(self, place: int, end: int) -> bool:
@@ -225,18 +259,7 @@ class ExpressionReader:
 
     def _closing(self, place: int, end: int, *separators: str) -> int:
         """Returns the place of the bracket that closes those around a place, or of the first separator before it."""
-        depth = 0
-        for after in range(place, end):
-            word = self._upper(after)
-            if word in ("(", "["):
-                depth += 1
-            elif word in (")", "]"):
-                depth -= 1
-                if depth < 0:
-                    return after
-            elif not depth and word in separators:
-                return after
-        return end
+        return closing_of(self.tokens, place, end, *separators)
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
@@ -245,17 +268,10 @@ class ExpressionReader:
 
         ``name`` is the place of the call's name.
         """
-        begin, closing = name + 2, self._closing(name + 2, len(self.tokens))
+        closing = self._closing(name + 2, len(self.tokens))
         if closing == len(self.tokens):
             self._fail(f"{self.tokens[name].text}( does not end", "close it with )", self.tokens[name], ParseError)
-        if begin == closing:
-            return [], closing + 1
-        found = list[tuple[int, int]]()
-        while begin <= closing:
-            stop = self._closing(begin, closing, ",")
-            found.append((begin, stop))
-            begin = stop + 1
-        return found, closing + 1
+        return arguments_of(self.tokens, name + 1), closing + 1
 
     def _offset(self, name: int, arguments: Sequence[tuple[int, int]], default: int) -> int:
         """Returns the second argument of a navigation, a number of rows."""
@@ -407,8 +423,10 @@ class _RowReader(ExpressionReader):
 
 
 def quoted(label: str) -> str:
-    """Returns a label as a string constant of SQL."""
-    return "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """Returns a label as SQL for a text, whatever a setting of the session makes of backslashes and quotes in texts."""
+    if "\\" in label or "'" in label:
+        return f"CAST(X'{label.encode().hex()}' AS string)"
+    return f"'{label}'"
 
 
 def navigated(reader: ExpressionReader, place: int) -> tuple[int, int | None, list[tuple[int, int]], int]:

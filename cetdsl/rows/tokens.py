@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 
 import attrs
@@ -59,7 +60,7 @@ _TOKEN = re.compile(
     r"|(?P<quoted>`(?:[^`]|``)+`)"
     r"|(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LSYFDlsyfd])?(?!\w))"
     r"|(?P<word>\w+)"
-    r"|(?P<symbol><=>|<=|>=|<>|!=|==|!<|!>|<<|>>>|>>|\|\||->|=>|::|\{-|-\}|[^\s'\"`])",
+    r"|(?P<symbol><=>|<=|>=|<>|!=|==|!<|!>|<<|>>>|>>|\|\||\|>|->|=>|::|\{-|-\}|[^\s'\"`])",
     re.DOTALL,
 )
 _KINDS = {"string": Kind.STRING, "quoted": Kind.QUOTED, "number": Kind.NUMBER, "word": Kind.WORD, "symbol": Kind.SYMBOL}
@@ -111,3 +112,64 @@ def _end_of_comment(text: str, start: int) -> int:
         if not depth:
             return edge.end()
     raise ParseError("a comment does not end", hint="close it with */", span=(start, start + 2), text=text)
+
+
+def closing_of(tokens: Sequence[Token], place: int, end: int, *separators: str) -> int:
+    """Returns the place of the bracket that closes those around a place, or of the first separator before it.
+
+    If there is neither before ``end``, that is returned. Commas of a type, as in ``x::map<string, int>``, are no
+    separators.
+    """
+    depth = 0
+    while place < end:
+        word = tokens[place].upper
+        if word in ("(", "["):
+            depth += 1
+        elif word in (")", "]"):
+            depth -= 1
+            if depth < 0:
+                return place
+        elif not depth and word in separators:
+            return place
+        place = end_of_type(tokens, place + 1) if word == "::" else place + 1
+    return end
+
+
+def opening_of(tokens: Sequence[Token], place: int) -> int:
+    """Returns the place of the bracket that opens the innermost one around a place; -1 if there is none."""
+    depth = 0
+    for before in range(place - 1, -1, -1):
+        word = tokens[before].upper
+        depth += (word in (")", "]")) - (word in ("(", "["))
+        if depth < 0:
+            return before
+    return -1
+
+
+def arguments_of(tokens: Sequence[Token], opening: int) -> list[tuple[int, int]]:
+    """Returns what commas separate after the bracket at a place: the first place of each part, and the one after it."""
+    begin, closing = opening + 1, closing_of(tokens, opening + 1, len(tokens))
+    found = list[tuple[int, int]]()
+    while begin <= closing and opening + 1 < closing:
+        stop = closing_of(tokens, begin, closing, ",")
+        found.append((begin, stop))
+        begin = stop + 1
+    return found
+
+
+def end_of_type(tokens: Sequence[Token], place: int) -> int:
+    """Returns the place after a type that begins at a place, such as ``int`` or ``array<struct<x: int, y: date>>``."""
+    place += 1
+    if place < len(tokens) and tokens[place].upper == "(":
+        return min(closing_of(tokens, place + 1, len(tokens)) + 1, len(tokens))
+    if place < len(tokens) and tokens[place].upper == "<>":
+        return place + 1
+    if place == len(tokens) or tokens[place].upper != "<":
+        return min(place, len(tokens))
+    depth = 0
+    for after in range(place, len(tokens)):
+        word = tokens[after].upper
+        depth += 1 if word == "<" else -len(word) if word in (">", ">>", ">>>") else 0
+        if depth <= 0:
+            return after + 1
+    return len(tokens)

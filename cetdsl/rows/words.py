@@ -48,3 +48,5 @@ TYPED = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME", "X"}
 #: Functions that take a unit as the first of three arguments.
 TAKE_UNIT = {"TIMESTAMPDIFF", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "DATEADD", "DATE_ADD"}
 TAKE_TYPE = {"CAST", "TRY_CAST"}
+#: Functions in which FOR and PLACING are words of syntax: ``substring(x FROM 1 FOR 2)``.
+TAKE_FOR = {"SUBSTRING", "SUBSTR", "OVERLAY"}

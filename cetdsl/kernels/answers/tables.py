@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
+from cetdsl.errors import OF_DOUBLES
 from cetdsl.ir.accumulators import EXACT_NUMBERS, Accumulator, Output
 from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
 from cetdsl.kernels.numbers.moments import SMALLEST, about_zero, central_moment
@@ -214,7 +215,7 @@ def _total(spec: KernelSpec, output: Output, columns: list[_Column], where: Desc
     exact, scaled = columns[-1]
     present = columns[0][1].real == 0 if len(columns) > 1 else None
     if output.type.startswith(("double", "float")) and spec.answer.accumulators[output.value].update.power:
-        return _double_column(output.name, scaled, present, "double", where)
+        return _double_column(output.name, scaled, present, OF_DOUBLES, where)
     scale = decimal_scale(output.type)
     if exact is not None and spec.answer.number in EXACT_NUMBERS:
         return _exact_column(output.name, exact, present, spec.answer.number, scale, where)

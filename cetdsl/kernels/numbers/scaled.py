@@ -137,8 +137,11 @@ def nearest_whole(value: complex) -> int:
 
 
 def overflow(name: str, where: str, log2: float, number: str, scale: int = 0) -> CountOverflow:
-    """Makes the error of a result that does not fit its number form; ``scale`` is the scale of a sum of decimals."""
-    fits, hint = OVERFLOW_ADVICE["decimal" if number == "decimal" else "double"]
+    """Makes the error of a result that does not fit its number form, a key of :data:`~cetdsl.errors.OVERFLOW_ADVICE`.
+
+    ``scale`` is the scale of a sum of decimals.
+    """
+    fits, hint = OVERFLOW_ADVICE.get(number, OVERFLOW_ADVICE["double"])
     if scale:
         fits = f"DECIMAL(38, {scale})"
     return CountOverflow(f"{name!r} is about 2^{log2:.1f} in {where}, which does not fit {fits}", hint=hint)

@@ -164,7 +164,7 @@ def conditions_of(
         whole_there,
         real,
         real_there,
-        np.array(dependent.sets, dtype=np.bool_).reshape(-1, variables),
+        np.array(dependent.sets, dtype=np.bool_).reshape(len(dependent.sets), variables),
         _table(dependent.picks, 3),
         _table(dependent.extremes, 3),
         _table(dependent.totals, 3),

@@ -268,13 +268,16 @@ def python_value(column: pa.Array, row: int) -> Any:
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Returns the type of the stored values, all of which Python can represent; its times end with the year 9999."""
+    """Returns the type of the stored values, all of which Python can represent; its times end with the year 9999.
+
+    Fields may be NULL even if Spark says that they never are: those of a struct that is NULL are.
+    """
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_stored(field.type)) for field in kind])
+        return pa.struct([field.with_type(_stored(field.type)).with_nullable(True) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_stored(kind.key_type), _stored(kind.item_type))
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)).with_nullable(True))
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return pa.int64()
     if pa.types.is_date(kind):
