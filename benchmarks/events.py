@@ -56,6 +56,10 @@ class Events:
         """5 million events in 1,000 keys, 20 % A and 80 % B."""
         return self._kept("few-keys", 5_000 * self.scaled(1_000), self.scaled(1_000))
 
+    def small(self, count: int) -> DataFrame:
+        """So many events (before scaling) in 10 keys, 20 % A and 80 % B."""
+        return self._kept("small", self.scaled(count), 10)
+
     def text_keys(self) -> DataFrame:
         """As :meth:`many_keys`, with three texts for each key and a number for each event; see :data:`TEXT_KEYS`."""
         keys, key = self.scaled(10_000), F.col("key")

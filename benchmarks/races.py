@@ -354,6 +354,36 @@ def sliding(events: Events, runs: int) -> Result:
     return result("5 million events, 1,000 keys, 20 windows of 250 events, double", measured, verdicts, **check)
 
 
+#: The events of ``small``: Spark expects to read 2 MiB or less of each.
+SMALL = (1_000, 30_000, 100_000)
+
+
+def small(events: Events, runs: int) -> Result:
+    frames = {f"{size:,}": events.small(size) for size in SMALL}
+    alone = {name: partial(_rising, df) for name, df in frames.items()}
+    workload = partial(_constants, frames["1,000"])
+    actions = {**alone, "many": workload}
+    actions |= {f"{name} packed": partial(action, sort="kernel") for name, action in alone.items()}
+    actions["many in runs"] = partial(workload, sort="runs")
+    measured = take_turns({name: partial(discard_made, make) for name, make in actions.items()}, runs)
+    verdicts = [Verdict(f"{name} events, as planned, against packed", name, f"{name} packed", 1) for name in alone]
+    verdicts.append(Verdict("20 queries, 1,000 events, against sorted runs", "many", "many in runs", 1))
+    check = agree({name: actions[name]() for name in ("1,000", "1,000 packed")})
+    return result("few events of 10 keys; B+ with increasing price, log2", measured, verdicts, **check)
+
+
+def _rising(df: DataFrame, sort: str = "auto") -> DataFrame:
+    return cet.pattern(df, RISING.group_by("key"), time="time", sort=sort).count_trends(number="log2")
+
+
+def _constants(df: DataFrame, sort: str = "auto") -> DataFrame:
+    """20 queries that differ by a constant."""
+    texts = {
+        f"q{n}": f"RETURN COUNT(*), SUM(B.price) PATTERN SEQ(A, B+) WHERE A.price > {n} GROUP BY key" for n in range(20)
+    }
+    return cet.patterns(df, texts, time="time", sort=sort).aggregate(number="log2")
+
+
 def exact(events: Events, runs: int) -> Result:
     df = events.many_windows()
     query = AFTER_A.within("1 hour", slide="1 hour")
@@ -555,6 +585,6 @@ def first(events: Events, runs: int) -> Result:
 
 RACES = {
     race.__name__: race
-    for race in (sorting, shapes, pipeline, scale, elsewhere, sliding, exact, growth, trends, cores, cold)
+    for race in (sorting, shapes, pipeline, scale, small, elsewhere, sliding, exact, growth, trends, cores, cold)
 }
 CHILDREN = {"first": first, "against_floor": against_floor}

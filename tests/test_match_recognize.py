@@ -395,6 +395,16 @@ def test_fields_of_navigations_are_numbered(acme: Any) -> None:
     assert answer(found) == [((2, ACME[1], 2, 1), [(2, ACME[1])])]
 
 
+def test_variables_of_a_session_may_have_their_full_names(spark: Any, acme: Any) -> None:
+    spark.sql("DECLARE OR REPLACE VARIABLE least INT DEFAULT 2")
+    try:
+        for name in ("least", "session.least", "system.session.least"):
+            clause = f"ORDER BY day MEASURES {name} + A.day AS x PATTERN (A) DEFINE A AS day = {name}"
+            assert answer(acme.match_recognize(clause)) == [(4,)]
+    finally:
+        spark.sql("DROP TEMPORARY VARIABLE least")
+
+
 def test_a_column_is_known_beside_a_parameter_of_its_name(spark: Any) -> None:
     df = spark.createDataFrame([(1, 5, [1, 7]), (2, 0, [1, 7]), (3, 5, [1])], "t int, x int, arr array<int>")
     for condition in ("x > 1 AND exists(arr, x -> x > 1)", "exists(arr, x -> x > 1) AND x > 1 OR t > LAST(t, 5)"):

@@ -27,6 +27,7 @@ from cetdsl.rows.words import (
     LOGICAL,
     NAVIGATION,
     OTHER_AGGREGATES,
+    SCHEMAS_OF_VARIABLES,
     SYNTAX,
     TAKE_FOR,
     TAKE_TYPE,
@@ -144,6 +145,8 @@ class ExpressionReader:
         if column_number is not None:
             return self.reference(None, column_number, token.span), place + 1
         if behind == "." or token.kind is Kind.QUOTED:
+            if behind == "." and token.name.lower() in SCHEMAS_OF_VARIABLES:
+                return token.text, place + 1  # session.x, a variable of the session
             if behind == ".":
                 self.scope.members(name)
             self.scope.column_number(name)

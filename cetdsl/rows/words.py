@@ -48,5 +48,7 @@ TYPED = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME", "X"}
 #: Functions that take a unit as the first of three arguments.
 TAKE_UNIT = {"TIMESTAMPDIFF", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "DATEADD", "DATE_ADD"}
 TAKE_TYPE = {"CAST", "TRY_CAST"}
+#: The first part of the full name of a variable of a session.
+SCHEMAS_OF_VARIABLES = {"session", "system"}
 #: Functions in which FOR and PLACING are words of syntax: ``substring(x FROM 1 FOR 2)``.
 TAKE_FOR = {"SUBSTRING", "SUBSTR", "OVERLAY"}
