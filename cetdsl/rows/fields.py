@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import attrs
 
 from cetdsl.pattern.text import in_backquotes
-from cetdsl.rows.tokens import Kind, Token, arguments_of, opening_of
+from cetdsl.rows.tokens import Kind, Token, arguments_of, opening_of, word_at
 from cetdsl.rows.words import SYNTAX
 
 #: Words of Spark's syntax before an operand. After all other words, parentheses hold a list, or arguments.
@@ -47,9 +47,9 @@ def field_of(tokens: Sequence[Token], begin: int, end: int) -> Field | None:
     Its name is that of a column, or else tells its place: ``col1`` in a struct, ``0`` in ``arrays_zip``.
     """
     inner = (begin, end)
-    while _text(tokens, begin - 1) == "(" and _text(tokens, end) == ")" and not _is_called(tokens, begin - 1):
+    while word_at(tokens, begin - 1) == "(" and word_at(tokens, end) == ")" and not _is_called(tokens, begin - 1):
         begin, end = begin - 1, end + 1
-    if _text(tokens, begin - 1) not in ("(", ",") or _text(tokens, end) not in (")", ","):
+    if word_at(tokens, begin - 1) not in ("(", ",") or word_at(tokens, end) not in (")", ","):
         return None
     opening = opening_of(tokens, begin)
     arguments = arguments_of(tokens, opening)
@@ -68,7 +68,7 @@ def field_of(tokens: Sequence[Token], begin: int, end: int) -> Field | None:
 
 def names_field(tokens: Sequence[Token], place: int) -> bool:
     """Whether a word names the field before it without AS, as in ``struct(A.x price)``, if it is no word of syntax."""
-    if _text(tokens, place + 1) not in (")", ",") or place == 0:
+    if word_at(tokens, place + 1) not in (")", ",") or place == 0:
         return False
     before = tokens[place - 1]
     is_operand = before.kind is not Kind.SYMBOL and before.upper not in SYNTAX - _OPERANDS
@@ -77,10 +77,6 @@ def names_field(tokens: Sequence[Token], place: int) -> bool:
     opening = opening_of(tokens, place)
     is_struct = _is_called(tokens, opening) and tokens[opening - 1].upper == "STRUCT"
     return is_struct and any(begin < place == end - 1 for begin, end in arguments_of(tokens, opening))
-
-
-def _text(tokens: Sequence[Token], place: int) -> str:
-    return tokens[place].upper if 0 <= place < len(tokens) else ""
 
 
 def _is_called(tokens: Sequence[Token], opening: int) -> bool:

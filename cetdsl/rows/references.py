@@ -19,7 +19,7 @@ from cetdsl.rows.fields import field_of, names_field
 from cetdsl.rows.nodes import Name
 from cetdsl.rows.resolved import AVERAGE, Expression, Value, column
 from cetdsl.rows.scope import Scope
-from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_type, opening_of
+from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_type, opening_of, word_at
 from cetdsl.rows.words import (
     AGGREGATES,
     COUNTED_EVERYWHERE,
@@ -101,7 +101,7 @@ class ExpressionReader:
         return " ".join(token.text for token in self.tokens[begin:end])
 
     def _upper(self, place: int) -> str:
-        return self.tokens[place].upper if 0 <= place < len(self.tokens) else ""
+        return word_at(self.tokens, place)
 
     def _part(self, place: int, end: int) -> tuple[str, int]:
         token, word = self.tokens[place], self._upper(place)
@@ -230,13 +230,10 @@ class ExpressionReader:
         opening = opening_of(self.tokens, place)
         if self._upper(opening - 1) not in TAKE_TYPE:
             return False
-        depth = 0
-        for before in range(opening + 1, place):
-            word = self._upper(before)
-            depth += (word == "(") - (word == ")")
-            if word == "AS" and not depth:
-                return True
-        return False
+        return any(
+            self._upper(before) == "AS" and opening_of(self.tokens, before) == opening
+            for before in range(opening + 1, place)
+        )
 
     def _is_parameter(self, place: int, end: int) -> bool:
         """Whether a word is a parameter of a lambda function: where it is declared, or in the body."""
@@ -426,10 +423,8 @@ class _RowReader(ExpressionReader):
 
 
 def quoted(label: str) -> str:
-    """Returns a label as SQL for a text, whatever a setting of the session makes of backslashes and quotes in texts."""
-    if "\\" in label or "'" in label:
-        return f"CAST(X'{label.encode().hex()}' AS string)"
-    return f"'{label}'"
+    """Returns a label as a string constant of SQL."""
+    return "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def navigated(reader: ExpressionReader, place: int) -> tuple[int, int | None, list[tuple[int, int]], int]:

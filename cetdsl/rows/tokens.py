@@ -114,6 +114,11 @@ def _end_of_comment(text: str, start: int) -> int:
     raise ParseError("a comment does not end", hint="close it with */", span=(start, start + 2), text=text)
 
 
+def word_at(tokens: Sequence[Token], place: int) -> str:
+    """Returns the plain word or symbol at a place, in upper case; empty for other tokens, and outside of the text."""
+    return tokens[place].upper if 0 <= place < len(tokens) else ""
+
+
 def closing_of(tokens: Sequence[Token], place: int, end: int, *separators: str) -> int:
     """Returns the place of the bracket that closes those around a place, or of the first separator before it.
 
