@@ -15,11 +15,11 @@ import attrs
 
 from cetdsl.errors import CetdslError, ParseError, ResolutionError, UnsupportedQuery
 from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST
-from cetdsl.rows.fields import field_of, names_field
+from cetdsl.rows.fields import Fields
 from cetdsl.rows.nodes import Name
 from cetdsl.rows.resolved import AVERAGE, Expression, Value, column
 from cetdsl.rows.scope import Scope
-from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_type, opening_of, word_at
+from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_type, word_at
 from cetdsl.rows.words import (
     AGGREGATES,
     COUNTED_EVERYWHERE,
@@ -56,7 +56,7 @@ class ExpressionReader:
     """Reads the tokens of an expression, and writes the SQL that Spark evaluates."""
 
     def __init__(self, scope: Scope, tokens: Sequence[Token]) -> None:
-        self.scope, self.tokens = scope, tokens
+        self.scope, self.tokens, self._fields = scope, tokens, Fields(tokens)
         self.unknown: list[Token] = []
         # The parameters of lambda functions: the first place where each is known, the one after the last, and its name.
         self._parameters: set[tuple[int, int, str]] = set()
@@ -85,7 +85,7 @@ class ExpressionReader:
         while place < end:
             text, behind = self._part(place, end)
             is_replaced = text != self._text(place, behind)
-            field = field_of(self.tokens, place, behind) if is_replaced else None
+            field = self._fields.of(place, behind) if is_replaced else None
             if field is not None and field.end is not None:
                 named[field.end] = field.alias
             elif field is not None:
@@ -155,7 +155,7 @@ class ExpressionReader:
 
     def _is_field(self, place: int) -> bool:
         """Whether a word names the field of a struct before it."""
-        return names_field(self.tokens, place) and not self._is_syntax(place, len(self.tokens))
+        return self._fields.are_named_by(place) and not self._is_syntax(place, len(self.tokens))
 
     def _begins_query(self, place: int, end: int) -> bool:
         """Whether a parenthesis begins a subquery: ``(SELECT ...)``, ``(FROM ...)``, ``(VALUES 1)``, ``(TABLE t)``."""
@@ -199,7 +199,7 @@ class ExpressionReader:
         if self._is_first_argument(place, {"EXTRACT"}) or self._upper(place - 1) == "COLLATE":
             return True
         if word in ("FOR", "PLACING") and self._upper(place - 1) not in ("(", ","):
-            return self._upper(opening_of(self.tokens, place) - 1) in TAKE_FOR
+            return self._upper(self._fields.openings[place] - 1) in TAKE_FOR
         return self._in_type(place)
 
     def _in_interval(self, place: int) -> bool:
@@ -227,11 +227,11 @@ class ExpressionReader:
 
     def _in_type(self, place: int) -> bool:
         """Whether a word follows the AS of a CAST."""
-        opening = opening_of(self.tokens, place)
+        opening = self._fields.openings[place]
         if self._upper(opening - 1) not in TAKE_TYPE:
             return False
         return any(
-            self._upper(before) == "AS" and opening_of(self.tokens, before) == opening
+            self._upper(before) == "AS" and self._fields.openings[before] == opening
             for before in range(opening + 1, place)
         )
 
