@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from events import Events
 from measure import shuffled, take_turns
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from races import AFTER_A, RISING, B, Result, Verdict, agree, child, count, count_by, decide, discard, floor, result
 
@@ -81,7 +78,7 @@ def in_order(events: Events, runs: int) -> Result:
         actions[f"floor, {place}"] = floor(df, (F.col("type") == "B").cast("double"))
         answers = {
             "as planned": lambda df=df: count(df, AFTER_A, "double"),
-            "sort='input'": lambda df=df: as_read(df, AFTER_A, "double"),
+            "sort='input'": lambda df=df: count(df, AFTER_A, "double", "input"),
         }
         for how, answer in answers.items():
             name = f"SEQ(A, B+), {place}, {how}"
@@ -96,23 +93,18 @@ def in_order(events: Events, runs: int) -> Result:
     return result("5 million events, 10,000 keys, double", measured, verdicts, notes=notes, **rows)
 
 
-def as_read(df: DataFrame, query: Any, number: str) -> DataFrame:
-    """The count if the query says that events come in order (``sort="input"``)."""
-    return cet.pattern(df, query, time="time", sort="input").count_trends(number=number)
-
-
 def lone_group(events: Events, runs: int) -> Result:
     """Counts over all events as one group: as planned, by the tasks that read them, by ranges of time, in one task."""
     df, query = events.month(1), cet.parse("PATTERN SEQ(A, B+)")
     ways = {
         "planned": lambda: count(df, query, "log2"),
-        "as read": lambda: as_read(df, query, "log2"),
+        "as read": lambda: count(df, query, "log2", "input"),
         "ranges": lambda: count_by(df, query, "log2", any_panes),
         "one task": lambda: count_by(df, query, "log2", kernel),
     }
     mixed = events.scattered()
     in_no_order = {
-        "as read, in no order": lambda: as_read(mixed, query, "log2"),
+        "as read, in no order": lambda: count(mixed, query, "log2", "input"),
         "one task, in no order": lambda: count_by(mixed, query, "log2", kernel),
     }
     actions = {name: lambda way=way: discard(way()) for name, way in {**ways, **in_no_order}.items()}

@@ -88,9 +88,9 @@ def discard(df: DataFrame) -> None:
     df.write.format("noop").mode("overwrite").save()
 
 
-def count(df: DataFrame, query: Any, number: str) -> DataFrame:
-    """The count as users ask for it: the planner chooses the strategy."""
-    return cet.pattern(df, query, time="time").count_trends(number=number)
+def count(df: DataFrame, query: Any, number: str, sort: str | None = None) -> DataFrame:
+    """The count as users ask for it: the planner chooses the strategy, and who sorts unless ``sort`` says so."""
+    return cet.pattern(df, query, time="time", sort=sort).count_trends(number=number)
 
 
 def decide(
@@ -360,7 +360,7 @@ SMALL = (1_000, 30_000, 100_000)
 
 def small(events: Events, runs: int) -> Result:
     frames = {f"{size:,}": events.small(size) for size in SMALL}
-    alone = {name: partial(_rising, df) for name, df in frames.items()}
+    alone = {name: partial(count, df, RISING.group_by("key"), "log2") for name, df in frames.items()}
     workload = partial(_constants, frames["1,000"])
     actions = {**alone, "many": workload}
     actions |= {f"{name} packed": partial(action, sort="kernel") for name, action in alone.items()}
@@ -372,11 +372,7 @@ def small(events: Events, runs: int) -> Result:
     return result("few events of 10 keys; B+ with increasing price, log2", measured, verdicts, **check)
 
 
-def _rising(df: DataFrame, sort: str = "auto") -> DataFrame:
-    return cet.pattern(df, RISING.group_by("key"), time="time", sort=sort).count_trends(number="log2")
-
-
-def _constants(df: DataFrame, sort: str = "auto") -> DataFrame:
+def _constants(df: DataFrame, sort: str | None = None) -> DataFrame:
     """20 queries that differ by a constant."""
     texts = {
         f"q{n}": f"RETURN COUNT(*), SUM(B.price) PATTERN SEQ(A, B+) WHERE A.price > {n} GROUP BY key" for n in range(20)

@@ -132,6 +132,9 @@ CONDITIONS: dict[str, Callable[[Rows], Value]] = {
         no(equal(less(r.last("x", "A"), r.own("x")), less(r.last("x", offset=1), plus(r.own("x"), 1)))),
         either(less(r.last("x", "A"), r.own("x")), less(2, r.own("x"))),
     ),
+    "ARRAY(x)::array<int>[0] > A.x::decimal(10, 2) AND A.x IS NOT NULL": lambda r: both(
+        less(r.last("x", "A"), r.own("x")), r.last("x", "A") is not None
+    ),
     "COUNT(*) <= 3": lambda r: len(r.all("x")) <= 3,
     "COUNT(B.*) < 3 AND COUNT(A.x) > 0": lambda r: both(
         len(r.all("x", "B")) < 3, any(x is not None for x in r.all("x", "A"))

@@ -293,7 +293,6 @@ EXPRESSIONS = [
         "struct((x), (t))",
         "`struct`(x, t)",
         "(x, t).x",
-        "transform(arr, e -> (e, x))",
     ),
     *(
         "transform(arr, e -> (e, x))",

@@ -79,6 +79,8 @@ def rows_of(df: Any) -> list[Any]:
 FALLS = "PATTERN (strt down+ up*) DEFINE down AS price < PREV(price), up AS price >= PREV(price)"
 CLAUSES = [
     f"MEASURES strt.day AS since, LAST(down.price) AS low, AVG(up.price) AS mean, COUNT(*) AS n {FALLS}",
+    "MEASURES CLASSIFIER() AS v, LAST(day) AS d PATTERN (`it's a\\b` B) DEFINE `it's a\\b` AS TRUE, "
+    "B AS LAST(CLASSIFIER(), 1) = 'it\\'s a\\\\b'",
     f"MEASURES CLASSIFIER() AS v, MATCH_NUMBER() AS n, FINAL SUM(price) AS total ALL ROWS PER MATCH {FALLS}",
     "MEASURES COUNT(DISTINCT price) AS a, SUM(DISTINCT price) AS b, ARRAY_AGG(s) AS c, MIN(d) AS d0, MAX(at) AS e,"
     " SUM(d) AS f, ARRAY_AGG(on) AS g PATTERN (A+)",

@@ -534,9 +534,9 @@ def test_names_that_clash(figure_4: Any) -> None:
         many.aggregate()
     assert set(many.results()) == {"a", "b"}
     many.unpersist()
-    taken = figure_4.patterns({"a": "RETURN COUNT(*) AS query PATTERN A"}, time="t")
     window = figure_4.patterns({"q": "RETURN COUNT(*) AS `window` PATTERN SEQ(A, B)"}, time="t").aggregate()
     assert window.columns == ["query", "window"]
+    taken = figure_4.patterns({"a": "RETURN COUNT(*) AS query PATTERN A"}, time="t")
     with pytest.raises(ResolutionError, match="clashes with the column 'query'"):
         taken.aggregate()
 

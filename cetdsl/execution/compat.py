@@ -293,10 +293,6 @@ def bytes_of(df: DataFrame, columns: Sequence[str]) -> int | None:
     """
     if df.isStreaming:
         return None
-    # PySpark would log the error of a name that several columns have.
-    names = Counter(map(str.lower, df.columns))
-    if any(names[name.lower()] > 1 for name in columns):
-        return None
     known, asked = _ESTIMATES.setdefault(df, {}), tuple(columns)
     if asked not in known:
         known[asked] = _estimated_bytes(df, asked)
@@ -309,6 +305,10 @@ def estimated_like(part: DataFrame, whole: DataFrame) -> None:
 
 
 def _estimated_bytes(df: DataFrame, columns: Sequence[str]) -> int | None:
+    # PySpark would log the error of a name that several columns have.
+    names = Counter(map(str.lower, df.columns))
+    if any(names[name.lower()] > 1 for name in columns):
+        return None
     try:
         with WITHOUT_CALL_SITES:
             needed = df.select(*map(in_backquotes, columns))

@@ -142,7 +142,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     order = [*([] if lone_share else by), *layout.order]
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
-    size = partial(_bytes_sent, df, source, spec.query.windowing)
+    size = _size(df, below, needed)
     if needed.keeping.in_parcels:
         kept, given = _kept_for(needed), _given(needed, layout)
         rows = gathered_parcels(frame, kept, rows, layout, given, _asked_of_events(needed))
@@ -172,8 +172,12 @@ def _sorting_of(df: DataFrame, below: Operator, needed: EventsInOrder) -> Sortin
     """Returns how events are sorted, given how many bytes Spark expects."""
     if needed.shared:
         return needed.sorting  # events of the only key are packed once, and copied to each share
-    size = partial(_bytes_sent, df, below.source, needed.spec.query.windowing)
-    return sent_for_size(needed.sorting, below.source.sort, size)
+    return sent_for_size(needed.sorting, below.source.sort, _size(df, below, needed))
+
+
+def _size(df: DataFrame, below: Operator, needed: EventsInOrder) -> Size:
+    """Returns what asks Spark about how many bytes of events are sent."""
+    return partial(_bytes_sent, df, below.source, needed.spec.query.windowing)
 
 
 def _bytes_sent(df: DataFrame, source: Source, windowing: Windowing) -> int | None:
@@ -400,7 +404,8 @@ def as_carried_out(df: DataFrame, plan: Operator) -> Operator:
         return plan.with_children(tuple(as_carried_out(df, child) for child in plan.children))
     needed = plan.gives_rows
     if isinstance(needed, EventsInOrder):
-        if needed.sorting.in_runs and execute(df, plan).spec.layout.runs is None:
-            needed = attrs.evolve(needed, sorting=needed.sorting.without_runs)
-        needed = attrs.evolve(needed, sorting=_sorting_of(df, plan.child, needed))
+        sorting = _sorting_of(df, plan.child, needed)
+        if sorting.in_runs and execute(df, plan).spec.layout.runs is None:
+            sorting = sorting.without_runs
+        needed = attrs.evolve(needed, sorting=sorting)
     return Exchange(as_carried_out(df, plan.child), needed)

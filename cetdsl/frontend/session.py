@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -1414,23 +1414,23 @@ class PatternFrame(Bound):
         rewritten, trace = rewrite(resolved)
         seconds = {"resolved": analysed - begin, "rewritten": perf_counter() - analysed}
 
-        def told(decided: Decision) -> Decision:
-            return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
+        def told(decide: Callable[[], Decision]) -> Decision:
+            decided = decide()
+            return attrs.evolve(decided, plan=with_sorting(self._df, as_carried_out(self._df, decided.plan)))
 
         def matches() -> Decision:
-            decided = self._decide_matches(limit, self._columns(columns))
-            return attrs.evolve(decided, plan=with_sorting(self._df, decided.plan))
+            return self._decide_matches(limit, self._columns(columns))
 
         def decision() -> Decision:
             if self._query.selection != Selection():
-                return matches()
+                return told(matches)
             if emit == EAGER:
                 return decided_trends(self._detection(plan, statistics, adaptation, algorithm))
-            return told(self._decide(self._query.returning or (Returned(COUNT),), number, emit))
+            return told(lambda: self._decide(self._query.returning or (Returned(COUNT),), number, emit))
 
         def decided_trends(detection: Detection) -> Decision:
             check_emit(emit, "trends", EAGER)
-            return told(self._decide_trends(limit, self._columns(columns), detection, emit))
+            return told(lambda: self._decide_trends(limit, self._columns(columns), detection, emit))
 
         def trends() -> tuple[PlanView, ...]:
             detection = self._detection(plan, statistics, adaptation, algorithm)
@@ -1452,22 +1452,19 @@ class PatternFrame(Bound):
                 emit=emit,
             )
 
+        decisions: dict[str, Callable[[], Decision]] = {
+            "complete": lambda: self._decide_complete(completeness, extraction, self._columns(columns), limit),
+            "complete_count": lambda: self._decide_complete_count(completeness, "count", number, algorithm, emit),
+            "sample": lambda: self._decide_sample(positive("limit", size), 0, which(), algorithm),
+            "top": lambda: self._decide_top(positive("limit", size), by, which()),
+            "matches": matches,
+        }
         plans = Plans(
             aggregates=decision,
             dataframe=answer,
             trends=trends,
             survey=lambda: self._summed_survey(self._complete(completeness, extraction), measured),
-            decisions={
-                "complete": lambda: told(
-                    self._decide_complete(completeness, extraction, self._columns(columns), limit)
-                ),
-                "complete_count": lambda: told(
-                    self._decide_complete_count(completeness, "count", number, algorithm, emit)
-                ),
-                "sample": lambda: told(self._decide_sample(positive("limit", size), 0, which(), algorithm)),
-                "top": lambda: told(self._decide_top(positive("limit", size), by, which())),
-                "matches": matches,
-            },
+            decisions={stage: partial(told, decide) for stage, decide in decisions.items()},
         )
         taking = Measured(seconds, lambda decided: take(self._df, decided.plan)) if measured else None
         return explain_query(stage, Analysed(self._asked, resolved, rewritten, trace), plans, taking)

@@ -17,7 +17,7 @@ from cetdsl.rows.nodes import Name
 from cetdsl.rows.references import ExpressionReader, navigated, quoted
 from cetdsl.rows.resolved import Expression, Value, column
 from cetdsl.rows.scope import Scope
-from cetdsl.rows.tokens import Token
+from cetdsl.rows.tokens import Token, end_of_type
 from cetdsl.rows.words import COMPARED, LOGICAL, PHYSICAL
 
 #: Operators of two operands, those that bind least first.
@@ -284,14 +284,16 @@ class ConditionReader(ExpressionReader):
 
     def _outermost(self, begin: int, end: int) -> Iterator[int]:
         """Yields the places of the tokens outside of brackets and CASE."""
-        depth = 0
-        for place in range(begin, end):
+        depth, place = 0, begin
+        while place < end:
             # A field may have the name of a keyword.
             word = "" if self._upper(place - 1) == "." else self._upper(place)
             depth -= word in (")", "]", "END")
             if not depth:
                 yield place
             depth += word in ("(", "[", "CASE")
+            # The < and > of a type, as in x::array<int>, compare nothing.
+            place = end_of_type(self.tokens, place + 1) if word == "::" else place + 1
 
     def _split(self, begin: int, end: int, word: str) -> list[tuple[int, int]]:
         """Returns the operands that ``word``, which is AND or OR, joins; the AND of a BETWEEN does not count."""

@@ -7,11 +7,12 @@ is made of. Where a reference to rows of a match is replaced by a column of our 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import attrs
 
 from cetdsl.pattern.text import in_backquotes
-from cetdsl.rows.tokens import Kind, Token, arguments_of, opening_of
+from cetdsl.rows.tokens import Kind, Token, arguments_of, openings_of, word_at
 from cetdsl.rows.words import SYNTAX
 
 #: Words of Spark's syntax before an operand. After all other words, parentheses hold a list, or arguments.
@@ -22,10 +23,10 @@ _OPERANDS = {"END", "FALSE", "NULL", "TRUE"}
 
 @attrs.frozen
 class Field:
-    """The field that some tokens are, by its ``name``.
+    """The field that an argument becomes: its ``name``, and the place ``end`` after the argument.
 
-    Spark takes ``AS name`` after the token before the place ``end``. It takes none in a call by ``end`` is None; there
-    the name of a field of a struct is taken.
+    In a struct or a row, ``AS name`` is written at this place. Other calls take no AS. There ``end`` is None, and the
+    argument is written as the field of a struct, whose name Spark adopts.
     """
 
     name: str
@@ -41,46 +42,65 @@ class Field:
         return f"AS {in_backquotes(self.name)}"
 
 
-def field_of(tokens: Sequence[Token], begin: int, end: int) -> Field | None:
-    """Returns the field that the tokens of a reference or a call are by themselves, or in parentheses; None if none.
+class Fields:
+    """Finds the fields among the tokens of an expression.
 
-    Its name is that of a column, or else tells its place: ``col1`` in a struct, ``0`` in ``arrays_zip``.
+    Brackets and arguments are looked up once: lists with hundreds of references take time with their length only.
     """
-    inner = (begin, end)
-    while _text(tokens, begin - 1) == "(" and _text(tokens, end) == ")" and not _is_called(tokens, begin - 1):
-        begin, end = begin - 1, end + 1
-    if _text(tokens, begin - 1) not in ("(", ",") or _text(tokens, end) not in (")", ","):
-        return None
-    opening = opening_of(tokens, begin)
-    arguments = arguments_of(tokens, opening)
-    if (begin, end) not in arguments:
-        return None
-    number, last = arguments.index((begin, end)), tokens[inner[1] - 1]
-    called = tokens[opening - 1] if _is_called(tokens, opening) else None
-    function = "" if called is None else called.name.upper()
-    if function == "ARRAYS_ZIP":
-        return Field(last.name if last.is_name else str(number), None)
-    if function not in ("", "STRUCT") or (called is None and len(arguments) < 2):
-        return None
-    name = last.name if last.is_name else f"col{number + 1}"
-    return Field(name, end if called is None or called.kind is Kind.WORD else None)
 
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._arguments: dict[int, dict[tuple[int, int], int]] = {}
 
-def names_field(tokens: Sequence[Token], place: int) -> bool:
-    """Whether a word names the field before it without AS, as in ``struct(A.x price)``, if it is no word of syntax."""
-    if _text(tokens, place + 1) not in (")", ",") or place == 0:
-        return False
-    before = tokens[place - 1]
-    is_operand = before.kind is not Kind.SYMBOL and before.upper not in SYNTAX - _OPERANDS
-    if not (is_operand or before.upper in (")", "]")):
-        return False
-    opening = opening_of(tokens, place)
-    is_struct = _is_called(tokens, opening) and tokens[opening - 1].upper == "STRUCT"
-    return is_struct and any(begin < place == end - 1 for begin, end in arguments_of(tokens, opening))
+    @cached_property
+    def openings(self) -> list[int]:
+        """For each token the place of the bracket that opens the innermost one around it; -1 if there is none."""
+        return openings_of(self._tokens)
 
+    def _numbers(self, opening: int) -> dict[tuple[int, int], int]:
+        """Returns the numbers of the arguments that begin at a bracket, by where they stand."""
+        if opening not in self._arguments:
+            found = arguments_of(self._tokens, opening)
+            self._arguments[opening] = {argument: number for number, argument in enumerate(found)}
+        return self._arguments[opening]
 
-def _text(tokens: Sequence[Token], place: int) -> str:
-    return tokens[place].upper if 0 <= place < len(tokens) else ""
+    def of(self, begin: int, end: int) -> Field | None:
+        """Returns the field that a reference or a call becomes if it is a whole argument, perhaps in parentheses.
+
+        Its name is that of a column, or else tells its place: ``col1`` in a struct, ``0`` in ``arrays_zip``.
+        """
+        tokens = self._tokens
+        last = tokens[end - 1]
+        while word_at(tokens, begin - 1) == "(" and word_at(tokens, end) == ")" and not _is_called(tokens, begin - 1):
+            begin, end = begin - 1, end + 1
+        if word_at(tokens, begin - 1) not in ("(", ",") or word_at(tokens, end) not in (")", ","):
+            return None
+        opening = self.openings[begin]
+        called = tokens[opening - 1] if _is_called(tokens, opening) else None
+        function = "" if called is None else called.name.upper()
+        if function not in ("", "STRUCT", "ARRAYS_ZIP"):
+            return None
+        numbers = self._numbers(opening)
+        number = numbers.get((begin, end))
+        if number is None or (called is None and len(numbers) < 2):
+            return None
+        if function == "ARRAYS_ZIP":
+            return Field(last.name if last.is_name else str(number), None)
+        name = last.name if last.is_name else f"col{number + 1}"
+        return Field(name, end if called is None or called.kind is Kind.WORD else None)
+
+    def are_named_by(self, place: int) -> bool:
+        """Whether a word names the field before it without AS, as in ``struct(A.x price)``, if it is not syntax."""
+        tokens = self._tokens
+        if word_at(tokens, place + 1) not in (")", ",") or place == 0:
+            return False
+        before = tokens[place - 1]
+        is_operand = before.kind is not Kind.SYMBOL and before.upper not in SYNTAX - _OPERANDS
+        if not (is_operand or before.upper in (")", "]")):
+            return False
+        opening = self.openings[place]
+        is_struct = _is_called(tokens, opening) and tokens[opening - 1].upper == "STRUCT"
+        return is_struct and any(begin < place == end - 1 for begin, end in self._numbers(opening))
 
 
 def _is_called(tokens: Sequence[Token], opening: int) -> bool:

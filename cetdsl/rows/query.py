@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import attrs
 
 from cetdsl.errors import ParseError
-from cetdsl.rows.tokens import Kind, tokens_of
+from cetdsl.rows.tokens import Kind, tokens_of, word_at
 from cetdsl.rows.words import SYNTAX, UNITS
 
 #: The tokens that may come before a table, besides an opening parenthesis.
@@ -231,7 +231,7 @@ class _Query:
         return self._closing.get(at)
 
     def _upper(self, place: int) -> str:
-        return self._tokens[place].upper if place < len(self._tokens) else ""
+        return word_at(self._tokens, place)
 
 
 def table_query(pieces: Pieces, found: FoundClause) -> str:

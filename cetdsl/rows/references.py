@@ -15,11 +15,11 @@ import attrs
 
 from cetdsl.errors import CetdslError, ParseError, ResolutionError, UnsupportedQuery
 from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST
-from cetdsl.rows.fields import field_of, names_field
+from cetdsl.rows.fields import Fields
 from cetdsl.rows.nodes import Name
 from cetdsl.rows.resolved import AVERAGE, Expression, Value, column
 from cetdsl.rows.scope import Scope
-from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_type, opening_of
+from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_type, word_at
 from cetdsl.rows.words import (
     AGGREGATES,
     COUNTED_EVERYWHERE,
@@ -56,7 +56,7 @@ class ExpressionReader:
     """Reads the tokens of an expression, and writes the SQL that Spark evaluates."""
 
     def __init__(self, scope: Scope, tokens: Sequence[Token]) -> None:
-        self.scope, self.tokens = scope, tokens
+        self.scope, self.tokens, self._fields = scope, tokens, Fields(tokens)
         self.unknown: list[Token] = []
         # The parameters of lambda functions: the first place where each is known, the one after the last, and its name.
         self._parameters: set[tuple[int, int, str]] = set()
@@ -85,7 +85,7 @@ class ExpressionReader:
         while place < end:
             text, behind = self._part(place, end)
             is_replaced = text != self._text(place, behind)
-            field = field_of(self.tokens, place, behind) if is_replaced else None
+            field = self._fields.of(place, behind) if is_replaced else None
             if field is not None and field.end is not None:
                 named[field.end] = field.alias
             elif field is not None:
@@ -101,7 +101,7 @@ class ExpressionReader:
         return " ".join(token.text for token in self.tokens[begin:end])
 
     def _upper(self, place: int) -> str:
-        return self.tokens[place].upper if 0 <= place < len(self.tokens) else ""
+        return word_at(self.tokens, place)
 
     def _part(self, place: int, end: int) -> tuple[str, int]:
         token, word = self.tokens[place], self._upper(place)
@@ -155,7 +155,7 @@ class ExpressionReader:
 
     def _is_field(self, place: int) -> bool:
         """Whether a word names the field of a struct before it."""
-        return names_field(self.tokens, place) and not self._is_syntax(place, len(self.tokens))
+        return self._fields.are_named_by(place) and not self._is_syntax(place, len(self.tokens))
 
     def _begins_query(self, place: int, end: int) -> bool:
         """Whether a parenthesis begins a subquery: ``(SELECT ...)``, ``(FROM ...)``, ``(VALUES 1)``, ``(TABLE t)``."""
@@ -199,7 +199,7 @@ class ExpressionReader:
         if self._is_first_argument(place, {"EXTRACT"}) or self._upper(place - 1) == "COLLATE":
             return True
         if word in ("FOR", "PLACING") and self._upper(place - 1) not in ("(", ","):
-            return self._upper(opening_of(self.tokens, place) - 1) in TAKE_FOR
+            return self._upper(self._fields.openings[place] - 1) in TAKE_FOR
         return self._in_type(place)
 
     def _in_interval(self, place: int) -> bool:
@@ -227,16 +227,13 @@ class ExpressionReader:
 
     def _in_type(self, place: int) -> bool:
         """Whether a word follows the AS of a CAST."""
-        opening = opening_of(self.tokens, place)
+        opening = self._fields.openings[place]
         if self._upper(opening - 1) not in TAKE_TYPE:
             return False
-        depth = 0
-        for before in range(opening + 1, place):
-            word = self._upper(before)
-            depth += (word == "(") - (word == ")")
-            if word == "AS" and not depth:
-                return True
-        return False
+        return any(
+            self._upper(before) == "AS" and self._fields.openings[before] == opening
+            for before in range(opening + 1, place)
+        )
 
     def _is_parameter(self, place: int, end: int) -> bool:
         """Whether a word is a parameter of a lambda function: where it is declared, or in the body."""
@@ -426,10 +423,8 @@ class _RowReader(ExpressionReader):
 
 
 def quoted(label: str) -> str:
-    """Returns a label as SQL for a text, whatever a setting of the session makes of backslashes and quotes in texts."""
-    if "\\" in label or "'" in label:
-        return f"CAST(X'{label.encode().hex()}' AS string)"
-    return f"'{label}'"
+    """Returns a label as a string constant of SQL."""
+    return "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def navigated(reader: ExpressionReader, place: int) -> tuple[int, int | None, list[tuple[int, int]], int]:

@@ -114,6 +114,11 @@ def _end_of_comment(text: str, start: int) -> int:
     raise ParseError("a comment does not end", hint="close it with */", span=(start, start + 2), text=text)
 
 
+def word_at(tokens: Sequence[Token], place: int) -> str:
+    """Returns the plain word or symbol at a place, in upper case; empty for other tokens, and outside of the text."""
+    return tokens[place].upper if 0 <= place < len(tokens) else ""
+
+
 def closing_of(tokens: Sequence[Token], place: int, end: int, *separators: str) -> int:
     """Returns the place of the bracket that closes those around a place, or of the first separator before it.
 
@@ -135,15 +140,16 @@ def closing_of(tokens: Sequence[Token], place: int, end: int, *separators: str) 
     return end
 
 
-def opening_of(tokens: Sequence[Token], place: int) -> int:
-    """Returns the place of the bracket that opens the innermost one around a place; -1 if there is none."""
-    depth = 0
-    for before in range(place - 1, -1, -1):
-        word = tokens[before].upper
-        depth += (word in (")", "]")) - (word in ("(", "["))
-        if depth < 0:
-            return before
-    return -1
+def openings_of(tokens: Sequence[Token]) -> list[int]:
+    """Returns for each token the place of the bracket that opens the innermost one around it; -1 if there is none."""
+    found, around = list[int](), list[int]()
+    for place, token in enumerate(tokens):
+        if token.upper in (")", "]") and around:
+            around.pop()
+        found.append(around[-1] if around else -1)
+        if token.upper in ("(", "["):
+            around.append(place)
+    return found
 
 
 def arguments_of(tokens: Sequence[Token], opening: int) -> list[tuple[int, int]]:
