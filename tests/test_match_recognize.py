@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 from modes import more_on_classic
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import cetdsl as cet
@@ -340,6 +344,53 @@ def test_expressions_are_what_spark_reads(spark: Any) -> None:
     expected = df.alias("a").selectExpr(*(f"{sql} AS e{number}" for number, sql in enumerate(EXPRESSIONS)))
     assert found.schema.simpleString() == expected.schema.simpleString()
     assert answer(found) == answer(expected)
+
+
+#: Expressions with columns that are called like words of Spark's syntax.
+OF_WORDS = [
+    *(
+        "end",
+        "end + 1",
+        "abs(end)",
+        "coalesce(end, 0)",
+        "struct(end, to)",
+        "- end",
+        "to - from",
+        "(to)",
+        "end.x IS NULL",
+    ),
+    *("CASE WHEN end THEN to ELSE from END", "CASE WHEN to IS NULL THEN 1 END", "to BETWEEN from AND to", "NOT end"),
+    *("to IN (from, to)", "to IS NOT DISTINCT FROM from", "CAST(to AS STRING)", "trim(BOTH 'x' FROM desc)"),
+    *("EXTRACT(YEAR FROM DATE '2026-01-01')", "desc LIKE 'a%'", "desc LIKE ANY ('a%', 'b')", "any", "any = to"),
+    *("INTERVAL 1 DAY", "interval || 'x'", "to DIV from", "substring(desc FROM 1 FOR 2)", "from[0]", "end AND to > 1"),
+]
+
+
+def test_words_of_syntax_may_be_columns(spark: Any) -> None:
+    columns = ["1 AS t", "named_struct('x', 1) AS e", "2 AS `to`", "'abc' AS desc", "3 AS `any`", "'i' AS `interval`"]
+    for end, start in (("true", "1"), ("5", "1"), ("named_struct('x', 1)", "array(1)")):
+        df = spark.range(1).selectExpr(*columns, f"{end} AS `end`", f"{start} AS `from`")
+        known = [sql for sql in OF_WORDS if is_analysed(partial(df.selectExpr, sql))]
+        assert len(known) >= 15
+        measures = ", ".join(f"{sql} AS e{number}" for number, sql in enumerate(known))
+        conditions = " AND ".join(f"(({sql}) IS NOT NULL OR true)" for sql in known)
+        found = df.match_recognize(f"ORDER BY t MEASURES {measures} PATTERN (v) DEFINE v AS {conditions}")
+        expected = df.selectExpr(*(f"{sql} AS e{number}" for number, sql in enumerate(known)))
+        assert answer(found) == answer(expected)
+        calls = (
+            "LAST(to) AS a, SUM(to + to) AS b, COUNT(DISTINCT to) AS c, MAX(ALL to) AS d, COUNT(end) AS e, v.to AS f"
+        )
+        [row] = df.match_recognize(f"ORDER BY t MEASURES {calls} PATTERN (v) DEFINE v AS to > 1").collect()
+        assert tuple(row) == (2, 4, 1, 2, 1, 2)
+
+
+def is_analysed(ask: Callable[[], DataFrame]) -> bool:
+    """Whether Spark knows the types of a DataFrame's columns."""
+    try:
+        ask().schema  # noqa: B018 - Spark Connect analyses it only now
+    except (AnalysisException, ParseException):
+        return False
+    return True
 
 
 def test_functions_of_a_schema_are_left_to_spark() -> None:
@@ -776,6 +827,19 @@ def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:
         ("MEASURES `explode`(ARRAY(day)) AS x PATTERN (A)", UnsupportedQuery, "explode` gives any number"),
         ("MEASURES nowhere.abs(day) AS x PATTERN (A)", QueryTypeError, "`nowhere`.`abs`"),
         ("MEASURES 1 AS x PATTERN (A{9999})", UnsupportedQuery, "more than 4096 places"),
+        ("MEASURES COUNT(DISTINCT) AS x PATTERN (A)", ResolutionError, "COUNT takes one argument"),
+        ("MEASURES SUM(ALL) AS x PATTERN (A)", ResolutionError, "SUM takes one argument"),
+        ("MEASURES 1 AS x PATTERN (A) DEFINE A AS MIN(DISTINCT) > 1", ResolutionError, "MIN takes one argument"),
+        ("MEASURES COUNT(A) AS x PATTERN (A)", UnknownColumn, "hint: A is a variable: name a column of its rows"),
+        ("MEASURES A AS x PATTERN (A)", UnknownColumn, "or count them, COUNT(A.*)"),
+        ("MEASURES CLASSIFIER AS x PATTERN (A)", UnknownColumn, "hint: write CLASSIFIER()"),
+        ("MEASURES LAST(match_number) AS x PATTERN (A)", UnknownColumn, "hint: write MATCH_NUMBER()"),
+        ("MEASURES FINAL A.day AS x PATTERN (A)", ResolutionError, "FINAL cannot stand before A"),
+        ("MEASURES RUNNING day + 1 AS x PATTERN (A)", ResolutionError, "hint: write RUNNING before FIRST, LAST"),
+        ("MEASURES MAX(map(1, day)) AS x PATTERN (A)", UnsupportedQuery, "hint: aggregate a field of them"),
+        ("MEASURES NEXT(day, 3000000000) AS x PATTERN (A)", ResolutionError, "no whole number below 2^31"),
+        ("MEASURES 1 AS x PATTERN (A B) SUBSET U = (A), U = (B)", ResolutionError, "there are two subsets 'U'"),
+        ("MEASURES 1 AS x PATTERN () DEFINE A AS day > 1", UnknownVariable, "hint: add it to PATTERN"),
     ),
 )
 def test_errors_that_need_the_data_frame(acme: Any, clause: str, kind: type[CetdslError], message: str) -> None:

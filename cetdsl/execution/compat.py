@@ -7,10 +7,11 @@ import os
 import re
 import warnings
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from inspect import signature
+from io import StringIO
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -168,6 +169,59 @@ def watermarks_of(df: DataFrame) -> dict[str, int] | None:
         return None
     noted = {field.name: field.metadata.get(WATERMARK) for field in df.schema.fields}
     return {name: 1000 * int(delay) for name, delay in noted.items() if delay is not None}
+
+
+#: The setting by which Spark executes equal shuffles of a query once.
+REUSE = "spark.sql.exchange.reuse"
+#: The lines of a plan's text: what stands before the operator, by whose length its depth is known, and the operator.
+_PLAN_LINE = re.compile(r"((?:[ :]  )*(?:[:+]- )?)(\S+)")
+
+
+def refuse_second_reader(stream: DataFrame) -> None:
+    """Raises if a query that reads a stream several times would miss rows, as Spark shuffles it behind its watermark.
+
+    Spark executes equal shuffles of a query once, and of the operators behind a shuffle that is executed for another
+    one it does not know the watermark (``PropagateWatermarkSimulator`` of Spark 4). So their state is never closed, and
+    they never answer.
+
+    Raises
+    ------
+    StreamingNotSupported
+        If there is a shuffle between the watermark and the query, and Spark does execute equal shuffles once.
+    """
+    if (stream.sparkSession.conf.get(REUSE, None) or "true").lower() == "false":
+        return
+    with redirect_stdout(StringIO()) as printed:
+        stream.explain()
+    if shuffles_behind_watermark(printed.getvalue()):
+        raise StreamingNotSupported(
+            "this plan reads the stream several times, and the stream is shuffled behind its watermark, as by a "
+            "groupBy, dropDuplicates, join or repartition: Spark would shuffle once for all readers, and all but the "
+            "first would lose the watermark, and never answer",
+            hint=f'set {REUSE} to "false" before the query is bound, and whenever the stream is started, or ask one '
+            "query at a time; after a repartition, it is enough to call withWatermark behind it",
+        )
+
+
+def shuffles_behind_watermark(plan: str) -> bool:
+    r"""Whether the text of a physical plan has a shuffle above a watermark.
+
+    Examples
+    --------
+    >>> shuffles_behind_watermark("Exchange hashpartitioning(g)\n+- EventTimeWatermark t")
+    True
+    >>> shuffles_behind_watermark("EventTimeWatermark t\n+- Exchange hashpartitioning(g)")
+    False
+    """
+    above: list[tuple[int, bool]] = []
+    for line in filter(None, map(_PLAN_LINE.match, plan.splitlines())):
+        depth, operator = len(line[1]), line[2]
+        while above and above[-1][0] >= depth:
+            above.pop()
+        if operator == "EventTimeWatermark" and any(is_shuffle for _, is_shuffle in above):
+            return True
+        above.append((depth, operator == "Exchange"))
+    return False
 
 
 #: The setting that names the provider of state stores, and the provider that arbitrary stateful processing requires.
