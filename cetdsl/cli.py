@@ -905,10 +905,9 @@ def _mentioned(query: Any, time: str | None) -> list[str] | None:
 
 def _why_none(query: Any, chosen: argparse.Namespace) -> str:
     """Returns what to say of an answer without rows."""
-    node = query.node
     if chosen.matches:
         return "no match"
-    return "no trend; cetdsl diagnose says why" if node.matching == ANY else "no trend"
+    return "no trend; cetdsl diagnose says why" if query.node.matching == ANY else "no trend"
 
 
 def _show(answer: DataFrame, number: int, none: str) -> None:

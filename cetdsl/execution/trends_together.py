@@ -38,7 +38,7 @@ class ListedRows:
 
 @attrs.frozen
 class TrendsOfAll:
-    """The rows of all passes, and the query that each row belongs to."""
+    """The rows of all passes over ``events``, and the query that each row belongs to."""
 
     events: DataFrame
     plan: ListTogether

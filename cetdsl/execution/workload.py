@@ -57,7 +57,7 @@ class Answered:
 
 @attrs.frozen
 class WorkloadRows:
-    """The rows of all passes, and the query that each row belongs to."""
+    """The rows of all passes over ``events``, and the query that each row belongs to."""
 
     events: DataFrame
     plan: AnswerTogether

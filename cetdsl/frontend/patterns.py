@@ -796,13 +796,8 @@ def _constant(name: str, value: object) -> Literal:
         expr = to_expr(value)
     except InvalidNode as error:
         # A constant that is only out of range has a hint of its own; that for other values is about terms in Python.
-        hint = (
-            error.hint
-            if is_constant(value)
-            else _PASS_ONE
-            if isinstance(value, (list, tuple, set, frozenset))
-            else _PASS_A_CONSTANT
-        )
+        several = isinstance(value, (list, tuple, set, frozenset))
+        hint = error.hint if is_constant(value) else _PASS_ONE if several else _PASS_A_CONSTANT
         raise InvalidNode(f"the parameter :{name}: {error.message}", hint=hint) from None
     if not isinstance(expr, Literal):
         raise InvalidNode(

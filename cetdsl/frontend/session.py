@@ -1424,10 +1424,10 @@ class PatternFrame(Bound):
 
         def decision() -> Decision:
             if self._query.selection != Selection():
-                return told(matches)
+                return matches()
             if emit == EAGER:
                 return trends()
-            return told(lambda: self._decide(self._query.returning or (Returned(COUNT),), number, emit))
+            return self._decide(self._query.returning or (Returned(COUNT),), number, emit)
 
         @cache
         def detection() -> Detection:
@@ -1435,7 +1435,7 @@ class PatternFrame(Bound):
 
         def trends() -> Decision:
             check_emit(emit, "trends", EAGER)
-            return told(lambda: self._decide_trends(limit, self._columns(columns), detection(), emit))
+            return self._decide_trends(limit, self._columns(columns), detection(), emit)
 
         def counted(decided: Decision) -> tuple[tuple[str, str], ...]:
             return self._partial_matches(decided, detection()) if stage == "trends" else ()
