@@ -348,26 +348,21 @@ def test_expressions_are_what_spark_reads(spark: Any) -> None:
 
 #: Expressions with columns that are called like words of Spark's syntax.
 OF_WORDS = [
-    *(
-        "end",
-        "end + 1",
-        "abs(end)",
-        "coalesce(end, 0)",
-        "struct(end, to)",
-        "- end",
-        "to - from",
-        "(to)",
-        "end.x IS NULL",
-    ),
+    *("end", "end + 1", "abs(end)", "coalesce(end, 0)", "struct(end, to)", "- end", "to - from", "(to)"),
     *("CASE WHEN end THEN to ELSE from END", "CASE WHEN to IS NULL THEN 1 END", "to BETWEEN from AND to", "NOT end"),
     *("to IN (from, to)", "to IS NOT DISTINCT FROM from", "CAST(to AS STRING)", "trim(BOTH 'x' FROM desc)"),
-    *("EXTRACT(YEAR FROM DATE '2026-01-01')", "desc LIKE 'a%'", "desc LIKE ANY ('a%', 'b')", "any", "any = to"),
-    *("INTERVAL 1 DAY", "interval || 'x'", "to DIV from", "substring(desc FROM 1 FOR 2)", "from[0]", "end AND to > 1"),
+    *("EXTRACT(YEAR FROM DATE '2026-01-01')", "desc LIKE 'a%'", "desc LIKE ANY ('a%', 'b')", "trim(FROM desc)"),
+    *("INTERVAL 1 DAY", "to DIV from", "substring(desc FROM 1 FOR 2)", "from[0]", "end AND to > 1", "end.x IS NULL"),
+    *("CASE WHEN -to < 1 THEN 7 END", "CASE WHEN NOT to > 1 THEN 1 ELSE to END", "to NOT BETWEEN -5 AND 3"),
+    *("desc NOT LIKE 'a'", "CASE to WHEN 2 THEN from END", "desc IS DISTINCT FROM desc", "to::string", "-(-to)"),
 ]
+#: Conditions over several rows with such columns.
+OF_SEVERAL = ["end > FIRST(A.to)", "end > 1 AND to >= FIRST(A.to)", "to + end > FIRST(A.to) AND end > 1"]
+OF_SEVERAL += ["CASE WHEN end > 7 THEN 1 ELSE 0 END = 0 AND to = FIRST(A.to)", "to = LAST(A.to) AND from < end"]
 
 
 def test_words_of_syntax_may_be_columns(spark: Any) -> None:
-    columns = ["1 AS t", "named_struct('x', 1) AS e", "2 AS `to`", "'abc' AS desc", "3 AS `any`", "'i' AS `interval`"]
+    columns = ["id AS t", "named_struct('x', 1) AS e", "2 AS `to`", "'abc' AS desc", "3 AS `when`", "4 AS `between`"]
     for end, start in (("true", "1"), ("5", "1"), ("named_struct('x', 1)", "array(1)")):
         df = spark.range(1).selectExpr(*columns, f"{end} AS `end`", f"{start} AS `from`")
         known = [sql for sql in OF_WORDS if is_analysed(partial(df.selectExpr, sql))]
@@ -382,6 +377,10 @@ def test_words_of_syntax_may_be_columns(spark: Any) -> None:
         )
         [row] = df.match_recognize(f"ORDER BY t MEASURES {calls} PATTERN (v) DEFINE v AS to > 1").collect()
         assert tuple(row) == (2, 4, 1, 2, 1, 2)
+    two = spark.range(2).selectExpr(*columns, "5 AS `end`", "1 AS `from`")
+    for condition in OF_SEVERAL:
+        found = two.match_recognize(f"ORDER BY t MEASURES COUNT(*) AS n PATTERN (A B) DEFINE B AS {condition}")
+        assert answer(found) == [(2,)], condition
 
 
 def is_analysed(ask: Callable[[], DataFrame]) -> bool:

@@ -837,6 +837,8 @@ def test_a_stream_that_is_shuffled_behind_its_watermark_is_read_once(spark: Any,
         "dropDuplicates": lambda df: df.dropDuplicates(),
         "repartition": lambda df: df.repartition(2, "case"),
         "groupBy": lambda df: df.groupBy("t", "case", "type", "k").agg(F.max("x").alias("x")),
+        "join": lambda df: df.join(spark.range(2).withColumnRenamed("id", "case"), "case"),
+        "line break": lambda df: df.withColumn("a\nb", F.lit("two\nlines")).dropDuplicates(["id", "a\nb"]),
     }
     for name, ask in READ_TWICE.items():
         for shuffle in shuffles.values():

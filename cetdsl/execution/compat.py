@@ -173,55 +173,61 @@ def watermarks_of(df: DataFrame) -> dict[str, int] | None:
 
 #: The setting by which Spark executes equal shuffles of a query once.
 REUSE = "spark.sql.exchange.reuse"
-#: The lines of a plan's text: what stands before the operator, by whose length its depth is known, and the operator.
-_PLAN_LINE = re.compile(r"((?:[ :]  )*(?:[:+]- )?)(\S+)")
+#: Operators without an exchange: behind them, Spark finds the watermark, however often the stream is read.
+_NARROW = frozenset(
+    """AdaptiveSparkPlan ArrowEvalPython BatchEvalPython Coalesce CollectMetrics DeserializeToObject EventTimeWatermark
+    Expand Filter Generate MapElements MapInArrow MapInPandas MapPartitions Project PythonMapInArrow Sample
+    SerializeFromObject StreamingRelation Union UpdateEventTimeWatermarkColumn""".split()  # noqa: SIM905
+)
+#: The operator in a line of a plan's text.
+_OPERATOR = re.compile(r"(?:[ :]  )*(?:[:+]- )?(?:\*\(\d+\) )?(\w*)")
 
 
 def refuse_second_reader(stream: DataFrame) -> None:
-    """Raises if a query that reads a stream several times would miss rows, as Spark shuffles it behind its watermark.
+    """Raises if a query that reads a stream several times might miss rows, as Spark exchanges it behind its watermark.
 
-    Spark executes equal shuffles of a query once, and of the operators behind a shuffle that is executed for another
-    one it does not know the watermark (``PropagateWatermarkSimulator`` of Spark 4). So their state is never closed, and
-    they never answer.
+    Spark executes equal exchanges of a query once, and of the operators behind an exchange that is executed for another
+    reader it does not know the watermark (``PropagateWatermarkSimulator`` of Spark 4). So their state is never closed,
+    and they never answer. Whether a join exchanges the stream is only decided for each micro-batch, by its size.
 
     Raises
     ------
     StreamingNotSupported
-        If there is a shuffle between the watermark and the query, and Spark does execute equal shuffles once.
+        If there may be an exchange between the watermark and the query, and Spark does execute equal ones once.
     """
     if (stream.sparkSession.conf.get(REUSE, None) or "true").lower() == "false":
         return
     with redirect_stdout(StringIO()) as printed:
         stream.explain()
-    if shuffles_behind_watermark(printed.getvalue()):
+    if not is_narrow_behind_watermark(printed.getvalue()):
         raise StreamingNotSupported(
-            "this plan reads the stream several times, and the stream is shuffled behind its watermark, as by a "
+            "this plan reads the stream several times, and the stream may be shuffled behind its watermark, as by a "
             "groupBy, dropDuplicates, join or repartition: Spark would shuffle once for all readers, and all but the "
             "first would lose the watermark, and never answer",
             hint=f'set {REUSE} to "false" before the query is bound, and whenever the stream is started, or ask one '
-            "query at a time; after a repartition, it is enough to call withWatermark behind it",
+            "query at a time; behind a repartition or a join with a table, it is enough to call withWatermark there",
         )
 
 
-def shuffles_behind_watermark(plan: str) -> bool:
-    r"""Whether the text of a physical plan has a shuffle above a watermark.
+def is_narrow_behind_watermark(plan: str) -> bool:
+    r"""Whether only operators without an exchange stand above the watermarks in the text of a physical plan.
+
+    A line that is none of an operator, because a constant or a name has a line break, counts as one with an exchange,
+    and so does a text that was cut.
 
     Examples
     --------
-    >>> shuffles_behind_watermark("Exchange hashpartitioning(g)\n+- EventTimeWatermark t")
-    True
-    >>> shuffles_behind_watermark("EventTimeWatermark t\n+- Exchange hashpartitioning(g)")
+    >>> is_narrow_behind_watermark("== Physical Plan ==\nExchange hashpartitioning(g)\n+- EventTimeWatermark t")
     False
+    >>> is_narrow_behind_watermark("== Physical Plan ==\nEventTimeWatermark t\n+- Exchange hashpartitioning(g)")
+    True
     """
-    above: list[tuple[int, bool]] = []
-    for line in filter(None, map(_PLAN_LINE.match, plan.splitlines())):
-        depth, operator = len(line[1]), line[2]
-        while above and above[-1][0] >= depth:
-            above.pop()
-        if operator == "EventTimeWatermark" and any(is_shuffle for _, is_shuffle in above):
-            return True
-        above.append((depth, operator == "Exchange"))
-    return False
+    lines = plan.strip().splitlines()[1:]
+    operators = [found[1] for found in map(_OPERATOR.match, lines) if found is not None]
+    if "EventTimeWatermark" not in operators:
+        return False
+    last = len(operators) - 1 - operators[::-1].index("EventTimeWatermark")
+    return set(operators[:last]) <= _NARROW
 
 
 #: The setting that names the provider of state stores, and the provider that arbitrary stateful processing requires.

@@ -23,15 +23,14 @@ from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_typ
 from cetdsl.rows.words import (
     AGGREGATES,
     BEFORE_OPERAND,
+    BEHIND_OPERAND,
+    COLUMNS_AS_WELL,
     COUNTED_EVERYWHERE,
     GENERATORS,
     LOGICAL,
     NAVIGATION,
-    NEVER_FIRST,
-    OPENING,
     OTHER_AGGREGATES,
     SCHEMAS_OF_VARIABLES,
-    SIGNS,
     SYNTAX,
     TAKE_FOR,
     TAKE_TYPE,
@@ -162,7 +161,7 @@ class ExpressionReader:
 
     def _begins_operand(self, place: int, end: int) -> bool:
         """Whether a name at a place begins an operand, so that a word before it is none."""
-        return place < end and self.tokens[place].is_name and self._upper(place) not in NEVER_FIRST | {"NOT"}
+        return place < end and self.tokens[place].is_name and self._upper(place) not in BEHIND_OPERAND
 
     def _is_field(self, place: int) -> bool:
         """Whether a word names the field of a struct before it."""
@@ -217,21 +216,24 @@ class ExpressionReader:
     def _is_operand(self, place: int, end: int) -> bool:
         """Whether a word of syntax names a column, because nothing else can stand there: ``end > 1``, ``LAST(to)``."""
         token, word = self.tokens[place], self._upper(place)
-        if place and not self._stands_before_operand(place - 1, end):
+        if word not in COLUMNS_AS_WELL or token.kind is not Kind.WORD or not self._is_operand_due(place, end):
             return False
         behind = self.tokens[place + 1] if place + 1 < end else None
-        if behind is not None and behind.kind is not Kind.SYMBOL and behind.upper not in NEVER_FIRST | {"NOT"}:
+        if behind is not None and behind.kind is not Kind.SYMBOL and behind.upper not in BEHIND_OPERAND:
             return False
-        is_last = word in NEVER_FIRST or (word in OPENING and (behind is None or behind.text not in SIGNS))
-        return is_last and self.scope.find_column(token.name, token.span) is not None
+        return self.scope.find_column(token.name, token.span) is not None
 
-    def _stands_before_operand(self, place: int, end: int) -> bool:
-        token = self.tokens[place]
-        if token.kind is Kind.SYMBOL:
-            return token.text not in (")", "]")
-        if token.upper == "DISTINCT" and self._upper(place - 1) != "(":
+    def _is_operand_due(self, place: int, end: int) -> bool:
+        """Whether what stands before a place is to be followed by an operand."""
+        if place == 0:
+            return True
+        before = self.tokens[place - 1]
+        if before.kind is Kind.SYMBOL:
+            is_of_trim = before.text == "(" and self._upper(place - 2) == "TRIM" and self._upper(place) == "FROM"
+            return before.text not in (")", "]") and not is_of_trim
+        if before.upper == "DISTINCT" and self._upper(place - 2) != "(":
             return False  # that of IS DISTINCT FROM
-        return token.kind is Kind.WORD and token.upper in BEFORE_OPERAND and not self._is_operand(place, end)
+        return before.kind is Kind.WORD and before.upper in BEFORE_OPERAND and not self._is_operand(place - 1, end)
 
     def _in_interval(self, place: int) -> bool:
         """Whether a word is a unit of INTERVAL: ``INTERVAL '1' DAY``, ``INTERVAL 1 day 2 hours``."""
@@ -386,7 +388,7 @@ class ExpressionReader:
             hint = f"write {word}(CASE WHEN condition THEN value END)"
             self._fail("FILTER is not known of rows of a match", hint, self.tokens[behind], UnsupportedQuery)
         begin, end = arguments[0] if len(arguments) == 1 else (0, 0)
-        modified = begin < end and self._upper(begin) in ("DISTINCT", "ALL") and not self._is_operand(begin, end)
+        modified = begin < end and self._upper(begin) in ("DISTINCT", "ALL")
         distinct = modified and self._upper(begin) == "DISTINCT"
         begin += modified
         if begin == end:

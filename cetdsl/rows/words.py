@@ -39,19 +39,16 @@ SYNTAX = frozenset(
     DIV ELSE END ESCAPE EXISTS EXTRACT FALSE FROM ILIKE IN INTERVAL IS LEADING LIKE NOT NULL OR OVERLAY REGEXP RLIKE
     SELECT SIMILAR SOME THEN TO TRAILING TRUE USING WHEN WHERE""".split()  # noqa: SIM905 - a list would take a page
 )
-#: Words of syntax with which no operand begins: as an operand, they are the column of that name.
-NEVER_FIRST = frozenset(
-    """AND AS ASC BETWEEN COLLATE CROSS DESC DIV ELSE END ESCAPE FROM ILIKE IN IS LIKE OR REGEXP RLIKE SIMILAR THEN TO
-    USING WHEN WHERE""".split()  # noqa: SIM905 - as above
+#: Words of syntax that may be columns without backquotes, because no operand begins with them otherwise.
+COLUMNS_AS_WELL = frozenset(("ASC", "DESC", "END", "FROM", "TO", "USING"))
+#: Words of syntax that stand behind an operand.
+BEHIND_OPERAND = COLUMNS_AS_WELL | set(
+    """AND AS BETWEEN COLLATE DIV ELSE ESCAPE ILIKE IN IS LIKE NOT OR REGEXP RLIKE SIMILAR THEN WHEN""".split()  # noqa: SIM905
 )
-#: Words of syntax with which an operand may begin, but does not end.
-OPENING = frozenset(("ALL", "ANY", "CAST", "DISTINCT", "EXISTS", "EXTRACT", "INTERVAL", "OVERLAY", "SELECT", "SOME"))
 #: Words of syntax that stand before an operand.
 BEFORE_OPERAND = frozenset(
     """ALL AND BETWEEN CASE DISTINCT DIV ELSE ESCAPE FROM ILIKE LIKE NOT OR REGEXP RLIKE THEN WHEN""".split()  # noqa: SIM905
 )
-#: Signs that stand before an operand, and may stand behind another one or not.
-SIGNS = frozenset("-+~(")
 UNITS = frozenset(
     f"{unit}{ending}"
     for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
