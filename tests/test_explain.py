@@ -21,12 +21,12 @@ import pytest
 import cetdsl as cet
 from cetdsl.analysis import Binding, Field, Schema, analyse
 from cetdsl.errors import CetdslError, InvalidNode, UnsupportedQuery
+from cetdsl.execution.printed import printed
 from cetdsl.explain import Explanation, draw_automaton, explain_query
 from cetdsl.explain.automata import automaton_view, pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
 from cetdsl.explain.physical import STRATEGIES
-from cetdsl.explain.printed import printed
 from cetdsl.explain.stages import DECISIONS, STAGES, Analysed, Plans
 from cetdsl.explain.svg import svg_of
 from cetdsl.explain.text import text_of

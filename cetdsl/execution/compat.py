@@ -7,11 +7,10 @@ import os
 import re
 import warnings
 from collections import Counter
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from inspect import signature
-from io import StringIO
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -39,6 +38,7 @@ from cetdsl.errors import (
     set_shares,
     shown,
 )
+from cetdsl.execution.printed import printed
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.text import in_backquotes
 
@@ -197,9 +197,7 @@ def refuse_second_reader(stream: DataFrame) -> None:
     """
     if (stream.sparkSession.conf.get(REUSE, None) or "true").lower() == "false":
         return
-    with redirect_stdout(StringIO()) as printed:
-        stream.explain()
-    if not is_narrow_behind_watermark(printed.getvalue()):
+    if not is_narrow_behind_watermark(printed(stream.explain)):
         raise StreamingNotSupported(
             "this plan reads the stream several times, and the stream may be shuffled behind its watermark, as by a "
             "groupBy, dropDuplicates, join or repartition: Spark would shuffle once for all readers, and all but the "

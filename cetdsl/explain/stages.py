@@ -14,12 +14,12 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import check_choice
+from cetdsl.execution.printed import printed
 from cetdsl.execution.stopwatch import Taken
 from cetdsl.explain.automata import pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
 from cetdsl.explain.physical import physical_views
-from cetdsl.explain.printed import printed
 from cetdsl.explain.text import text_of
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.pattern.query import Query
