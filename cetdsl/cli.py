@@ -12,11 +12,12 @@ import re
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
@@ -43,9 +44,11 @@ from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis
 from cetdsl.frontend.patterns import QueryTerm
 from cetdsl.frontend.session import PatternFrame
 from cetdsl.frontend.watch import micro_batches
+from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.paths import as_written, in_full, lies_in, literal, place_of, share_files
 from cetdsl.pattern.expressions import Literal, attributes
 from cetdsl.pattern.nodes import events as events_of
+from cetdsl.pattern.query import ANY
 from cetdsl.pattern.text import in_backquotes
 from cetdsl.session import first_line, readable, spark_session
 from cetdsl.tables import table
@@ -54,9 +57,12 @@ FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "jso
 #: CSV as everyone else writes it: with a header, and a quote inside quotes doubled. Spark would read the columns of a
 #: file whose header names them in another order by their places, and so take one for another; it stops there instead.
 CSV = {"header": "true", "escape": '"', "enforceSchema": "false"}
+#: Whether a line begins or ends a value that has a line break. Spark reads these only in files that it does not split.
+_OPEN_QUOTE = "(length(value) - length(replace(value, '\"', ''))) % 2 = 1"
 #: Into so many shares of the keys the state of a folder that is followed is cut, unless --conf says otherwise: few, as
 #: each takes time, and as many on any machine, as a checkpoint goes with one number of them.
 _SHARES = 8
+_Value = TypeVar("_Value")
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 
 #: The file in what Spark says of one that it could not read.
@@ -82,6 +88,8 @@ _HINT_OF_COLONS = (
 )
 #: The arguments of Python that hints name and that are options here.
 _ARGUMENT = re.compile(r"\b(number|on_null_time|layout)='(\w+)'")
+#: What messages say of Python that has another name here.
+_OF_PYTHON = {"sample=": "--sample", "matches()": "--matches", "with spark.read": "by --input"}
 _EXAMPLES = """\
 examples:
   cetdsl run "PATTERN SEQ(A, B+ b[]) WHERE b.price < NEXT(b).price WITHIN 1 hour SLIDE 10 min" \\
@@ -135,7 +143,11 @@ def _with_options(message: str) -> str:
     --------
     >>> _with_options("leave these rows out with on_null_time='skip'")
     'leave these rows out with --on-null-time skip'
+    >>> _with_options("ask for matches()")
+    'ask for --matches'
     """
+    for python, option in _OF_PYTHON.items():
+        message = message.replace(python, option)
     return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", message)
 
 
@@ -173,8 +185,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--once", action="store_true", help="with --follow: end when all files that are there are read")
     run.add_argument(
         "--number",
-        choices=("decimal", "string", "double", "log2"),
-        default="decimal",
+        choices=NUMBERS,
+        default=NUMBERS[0],
         help="the form of counts: exact decimal (default), exact string, rounded double, or its log2",
     )
     listed = run.add_mutually_exclusive_group()
@@ -329,25 +341,38 @@ def _positive(text: str) -> int:
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} names no column")
+    return names
 
 
 def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return name, value
+    return _assigned(text, "KEY=VALUE")
 
 
 def _parameter(text: str) -> tuple[str, Literal]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    name, value = _assigned(text, "NAME=VALUE")
     return name, sase.parse_constant(value)
 
 
+def _assigned(text: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {form}")
+    return name, value
+
+
+def _once_each(option: str, given: Sequence[tuple[str, _Value]]) -> dict[str, _Value]:
+    """Returns values by name; raises if a name is given twice."""
+    for name, times in Counter(name for name, _ in given).items():
+        if times > 1:
+            raise CommandLineError(f"{option} {name} is given {times} times", hint="give it once")
+    return dict(given)
+
+
 def _session(chosen: argparse.Namespace) -> Any:
-    configuration = dict(chosen.conf)
+    configuration = _once_each("--conf", chosen.conf)
     if getattr(chosen, "follow", None):
         configuration = {SHARES: str(_SHARES), **configuration}
     return spark_session(master=chosen.master, configuration=configuration, verbose=chosen.verbose)
@@ -357,6 +382,8 @@ def _run(chosen: argparse.Namespace) -> None:
     lists = chosen.trends or chosen.matches
     if not lists and (chosen.limit or chosen.columns or chosen.layout != "nested"):
         raise CommandLineError("--limit, --columns and --layout speak of trends", hint="add --trends or --matches")
+    if lists and chosen.number != NUMBERS[0]:
+        raise CommandLineError("--number speaks of counts and sums", hint="leave it out, or --trends and --matches")
     if chosen.complete and chosen.matches:
         raise CommandLineError("--complete is about all trends, and --matches about one after the other")
     query = _query(chosen)
@@ -392,7 +419,7 @@ def _run(chosen: argparse.Namespace) -> None:
         elif output:
             _write(answer, output, chosen)
         else:
-            _show(answer, chosen.show)
+            _show(answer, chosen.show, _why_none(query, chosen))
         if chosen.html:
             figure = cet.timeline(bound, chosen.limit or 20) if chosen.trends else cet.window_counts(bound)
             _write_page(figure, chosen.html, include_plotlyjs=True)
@@ -449,6 +476,8 @@ def _check_following(chosen: argparse.Namespace) -> None:
 def _check_replacing(chosen: argparse.Namespace) -> None:
     """Refuses to replace what is read, or a file of the user, before anything runs."""
     if not chosen.output:
+        if chosen.overwrite:
+            raise CommandLineError("--overwrite replaces the folder of --output", hint="name it with --output")
         return
     hint = "name another folder after --output"
     read = [path for path in chosen.input if share_files(chosen.output, path)] if chosen.overwrite else []
@@ -606,7 +635,9 @@ def _warm_up(chosen: argparse.Namespace) -> None:
 
 def _query(chosen: argparse.Namespace) -> QueryTerm:
     """Returns the query of the command, with the constants of its parameters."""
-    return QueryTerm(sase.parse(_text(chosen.query), dict(chosen.param), lambda name: f"add --param {name}=VALUE"))
+    return QueryTerm(
+        sase.parse(_text(chosen.query), _once_each("--param", chosen.param), lambda name: f"add --param {name}=VALUE")
+    )
 
 
 def _text(query: str) -> str:
@@ -670,7 +701,11 @@ def _events(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespa
     """Returns the events of the files, or those of a folder as a stream, whose columns the options name."""
     paths = [chosen.follow] if chosen.follow else chosen.input
     csv = _csv(chosen)
-    known = _read(spark, kind, paths, _remembered(spark, chosen.checkpoint) if chosen.follow else None, csv)
+    remembered = _remembered(spark, chosen.checkpoint) if chosen.follow else None
+    known = _read(spark, kind, paths, remembered, csv)
+    if kind == "csv" and _has_line_breaks(spark, paths, chosen.encoding):
+        csv = {**csv, "multiLine": "true"}
+        known = _read(spark, kind, paths, remembered, csv)
     _refuse_no_rows(known, kind, paths)
     _refuse_unknown_columns(known, kind, paths, query, chosen)
     _refuse_texts_as_times(known, chosen.time)
@@ -682,8 +717,18 @@ def _events(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespa
 
 
 def _csv(chosen: argparse.Namespace) -> dict[str, str]:
-    """Returns how the command has Spark read CSV."""
+    """Returns how the command has Spark read CSV, apart from line breaks in values."""
     return {**CSV, "encoding": chosen.encoding}
+
+
+def _has_line_breaks(spark: SparkSession, paths: list[str], encoding: str) -> bool:
+    """Whether some value of CSV files has a line break.
+
+    Then Spark must not split files, nor may their names have signs of patterns, or a colon. So it is asked for only
+    where it is needed.
+    """
+    lines = spark.read.option("encoding", encoding).text([as_written(path) for path in paths])
+    return not lines.filter(_OPEN_QUOTE).isEmpty()
 
 
 def _bind(events: DataFrame, query: Any, chosen: argparse.Namespace) -> Any:
@@ -858,13 +903,21 @@ def _mentioned(query: Any, time: str | None) -> list[str] | None:
     return list(found.values())
 
 
-def _show(answer: DataFrame, number: int) -> None:
+def _why_none(query: Any, chosen: argparse.Namespace) -> str:
+    """Returns what to say of an answer without rows."""
+    if chosen.matches:
+        return "no match"
+    return "no trend; cetdsl diagnose says why" if query.node.matching == ANY else "no trend"
+
+
+def _show(answer: DataFrame, number: int, none: str) -> None:
+    """Prints the first rows of an answer, or why there is ``none``."""
     rows = answer.limit(number + 1).collect()
     print(table(answer.columns, rows[:number]))
     if len(rows) > number:
         print(f"(the first {number} rows; --show and --output give more)")
     elif not rows:
-        print("(no trend; cetdsl diagnose says why)")
+        print(f"({none})")
 
 
 def _write(answer: DataFrame, kind: str, chosen: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ unknown name, ``ValueError`` for a bad value, ...). The message of an error says
 
 from __future__ import annotations
 
+import copy
 import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -122,6 +123,13 @@ def point_at(text: str, span: tuple[int, int]) -> str:
     # Tabs are kept in the padding, so that the caret stands under its character in any terminal.
     padding = "".join("\t" if c == "\t" else " " for c in line[: start - shown_start])
     return f"{prefix}{line}\n{' ' * len(prefix)}{padding}{'^' * width}"
+
+
+def of_query(name: str, error: CetdslError) -> CetdslError:
+    """Returns a copy of an error whose message begins with the name of its query."""
+    named = copy.copy(error)
+    named.message = f"query {name!r}: {error.message}"
+    return named
 
 
 def shown(value: object, most: int = 200) -> str:

@@ -96,7 +96,7 @@ def test_what_costs_more_to_keep_than_to_build_again_is_not_kept() -> None:
     assert [str(vertex.pattern) for vertex in kept.levels[0]] == ["SEQ(A, B)"]
     assert (kept.dropped, dropped.dropped) == (0, 1)
     assert dropped.unshared == tuple("CDE")
-    assert "1 sub-pattern, which cost more than they save" in str(dropped)
+    assert "1 sub-pattern: keeping costs more than it saves" in str(dropped)
     # The rarest first.
     assert [dropped.vertex("C").pattern.slots[step.slots[0]].kind for step in dropped.vertex("C").steps] == list("CBA")
     (first, second) = kept.vertex("C").steps

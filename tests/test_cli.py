@@ -137,6 +137,8 @@ def test_run_lists_one_match_after_the_other(files: dict[str, str], capsys: pyte
     assert main(["run", "PATTERN SEQ(A a, B+ b[]) MATCHING NEXT FIRST MATCH", *words]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == listed[:1]
     assert listed[0].startswith("a(1) > b(")
+    assert main(["run", "PATTERN SEQ(B b, A a)", *words]) == 0
+    assert capsys.readouterr().out.endswith("(no match)\n")
 
 
 def test_run_lists_trends_as_rows_of_events(files: dict[str, str], spark, tmp_path: Path) -> None:
@@ -209,6 +211,14 @@ def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--input" in fails(capsys, "run", COUNT)
     assert "not a number of rows" in fails(capsys, "run", COUNT, "--input", "a.csv", "--show", "0")
     assert "KEY=VALUE" in fails(capsys, "run", COUNT, "--input", "a.csv", "--conf", "x")
+    assert "'=x' is not KEY=VALUE" in fails(capsys, "run", COUNT, "--input", "a.csv", "--conf", "=x")
+    assert "'=1' is not NAME=VALUE" in fails(capsys, "run", COUNT, "--input", "a.csv", "--param", "=1")
+    assert "names no column" in fails(capsys, "run", COUNT, "--input", "a.csv", "--trends", "--columns", ",")
+    twice = ["run", COUNT, "--input", "a.csv", "--param", "lim=1", "--param", "lim=3"]
+    assert "--param lim is given 2 times" in fails(capsys, *twice)
+    assert "folder of --output" in fails(capsys, "run", COUNT, "--input", "a.csv", "--overwrite")
+    of_trends = ["run", "PATTERN A", "--input", "a.csv", "--trends", "--number", "log2"]
+    assert "--number speaks of counts" in fails(capsys, *of_trends)
     assert "add --trends" in fails(capsys, "run", COUNT, "--input", "a.csv", "--limit", "3")
     wrong = ["run", "PATTERN A", "--input", "a.csv", "--matches"]
     assert "one after the other" in fails(capsys, *wrong, "--complete", "ends")
@@ -363,6 +373,17 @@ def test_csv_in_another_encoding(
     assert "invalid choice: 'UTF-16'" in fails(capsys, *words, "--encoding", "utf-16")
     said = fails(capsys, "run", COUNT, "--input", files["json"], "--encoding", "ISO-8859-1")
     assert "--encoding speaks of CSV, and the files are json" in said
+
+
+def test_values_of_csv_may_have_line_breaks(tmp_path: Path, spark, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "notes.csv", tmp_path / "out.csv"
+    path.write_text('type,t,note\nA,1,"first line\nB,2,second line"\nB,3,"a ""b"" c"\nB,4,5" pipe\n')
+    assert main(["run", "PATTERN SEQ(A, B)", "--time", "t", "--input", str(path)]) == 0
+    assert capsys.readouterr().out.split()[-1] == "2"
+    words = ["run", "PATTERN A GROUP BY note", "--time", "t", "--input", str(path), "--trends", "--layout", "long"]
+    assert main([*words, "--output", str(out)]) == 0
+    assert main(["run", "PATTERN A GROUP BY note", "--time", "t", "--input", str(out)]) == 0
+    assert "B,2,second line" in capsys.readouterr().out
 
 
 def test_names_that_a_header_has_twice(tmp_path: Path, spark, capsys: pytest.CaptureFixture[str]) -> None:

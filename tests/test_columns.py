@@ -191,6 +191,15 @@ def test_outputs_that_clash(spark: Any) -> None:
     assert partitioned.count_trends().columns == ["window", "count"]
     with pytest.raises(ResolutionError, match="clashes with the window column"):
         partitioned.trends()
+    stream = spark.readStream.format("rate").load().selectExpr("timestamp AS t", "'A' AS type", "value AS window")
+    bound = stream.withWatermark("t", "1 second").pattern("PATTERN A GROUP BY window WITHIN 5 seconds", time="t")
+    assert bound.trends().columns == ["window", "trend"]
+    with pytest.raises(ResolutionError, match="the group column 'window' clashes with the window column"):
+        bound.count_trends()
+    bound = stream.withWatermark("t", "1 second").pattern("PATTERN A WITHIN 5 seconds", time="t")
+    for ask in (bound.count_trends, bound.count_complete_trends):
+        with pytest.raises(ResolutionError, match="the returned column 'Window' clashes with the window column"):
+            ask(name="Window")
     with pytest.raises(ResolutionError, match="clashes with the trend column"):
         df.toDF("t", "type", "Trend").pattern("PATTERN A GROUP BY trend", time="t").trends()
 

@@ -652,6 +652,26 @@ def test_and_at_the_top_has_no_complete_trends(spark: Any) -> None:
     assert asked.sample_trends(1, complete=False).count() == 1
 
 
+def test_the_heaviest_trends_of_an_and(spark: Any) -> None:
+    """Pairs of trends, of which none is complete, are weighed like trends; each has the bindings of both."""
+    rows = [(t, "AB"[t % 3 > 0], t % 2, t * 7 % 10) for t in range(9)]
+    df = spark.createDataFrame(rows, "t int, type string, k int, x int")
+    for text in ("PATTERN A+ AND B+ GROUP BY k", "PATTERN A AND SEQ(B, B b2) WHERE A.x < b2.x GROUP BY k"):
+        asked = df.pattern(text, time="t")
+        pairs = [(row.k, [b.event.x for b in row.trend if b.variable == "B"]) for row in asked.trends().collect()]
+        sums = sorted((sum(xs) for _, xs in pairs), reverse=True)
+        weighed = asked.top_trends(5, by=cet.sum(cet.event("B").x), complete=False).collect()
+        assert [row.sum for row in weighed] == sums[:5]
+        assert [sum(b.event.x for b in row.trend if b.variable == "B") for row in weighed] == sums[:5]
+        lengths = sorted((len(row.trend) for row in asked.trends().collect()), reverse=True)
+        assert [row.length for row in asked.top_trends(3, complete=False).collect()] == lengths[:3]
+        of_each = asked.top_trends(2, by=cet.max(cet.event("B").x), complete=False, per_group=True).collect()
+        best = [x for k in (0, 1) for x in sorted((max(xs) for key, xs in pairs if key == k), reverse=True)[:2]]
+        assert sorted(row.max for row in of_each) == sorted(best)
+    with pytest.raises(errors.UnsupportedQuery, match="share a variable"):
+        df.pattern("PATTERN A AND SEQ(A, B)", time="t").top_trends(1, complete=False)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -20,13 +20,13 @@ import pytest
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, Field, Schema, analyse
-from cetdsl.errors import InvalidNode, UnsupportedQuery
+from cetdsl.errors import CetdslError, InvalidNode, UnsupportedQuery
+from cetdsl.execution.printed import printed
 from cetdsl.explain import Explanation, draw_automaton, explain_query
 from cetdsl.explain.automata import automaton_view, pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
 from cetdsl.explain.physical import STRATEGIES
-from cetdsl.explain.printed import printed
 from cetdsl.explain.stages import DECISIONS, STAGES, Analysed, Plans
 from cetdsl.explain.svg import svg_of
 from cetdsl.explain.text import text_of
@@ -87,7 +87,9 @@ def not_asked_for() -> Any:
 
 def plans(decision: Decision) -> Plans:
     """Plans of which only the one of the aggregates may be made."""
-    return Plans(lambda: decision, *[not_asked_for] * 3, dict.fromkeys(DECISIONS, not_asked_for))
+    return Plans(
+        not_asked_for, not_asked_for, {"physical": lambda: decision, **dict.fromkeys(DECISIONS, not_asked_for)}
+    )
 
 
 def explained(text: str, stage: str | None, *, number: str = "decimal", trends: bool = False) -> Explanation:
@@ -405,6 +407,45 @@ def test_steps_tell_what_they_take(spark: Any) -> None:
     ]
     assert bound.count_trends().count() == 5
     assert "measured" not in bound.explain("physical").text
+
+
+@pytest.mark.classic
+def test_every_plan_can_be_measured(spark: Any) -> None:
+    df = spark.range(20).selectExpr("id AS t", "if(id % 5 = 0, 'A', 'B') AS type", "id % 2 AS k")
+    bound = df.pattern("PATTERN SEQ(A, B+) WHERE [k] AND B.t < NEXT(B).t WITHIN 10 SLIDE 10", time="t")
+    answers = {"trends": bound.trends(), "complete": bound.complete_trends(), "top": bound.top_trends(3)}
+    answers |= {"sample": bound.sample_trends(4), "matches": bound.matches()}
+    answers |= {"complete_count": bound.count_complete_trends()}
+    assert set(answers) == set(DECISIONS)
+    for stage, answer in answers.items():
+        limit = {"top": 3, "sample": 4}.get(stage)
+        shown = bound.explain(stage, measured=True, limit=limit)
+        assert "took" in dict(shown.views[0].facts), stage
+        steps = [detail for node in shown.views[0].nodes for detail in node.details if "measured:" in detail]
+        assert re.match(rf"measured: {answer.count()} rows?, ", steps[-1]), stage
+        assert len(steps) >= 2, stage
+    assert "took" in dict(bound.explain("survey", measured=True).views[0].facts)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"emit": "bogus"},
+        {"plan": "bogus"},
+        {"adaptation": "bogus"},
+        {"complete": "yes"},
+        {"per_group": 7},
+        {"measured": 1},
+        {"columns": ["no"]},
+        {"statistics": {"rates": {"Z": 1}}},
+    ],
+)
+@pytest.mark.classic
+def test_arguments_have_their_values_whatever_the_stage(spark: Any, wrong: dict[str, Any]) -> None:
+    bound = spark.createDataFrame([(1, "A")], "t int, type string").pattern("PATTERN SEQ(A, B)", time="t")
+    for stage in ("parsed", "physical", "complete", "matches"):
+        with pytest.raises(CetdslError):
+            bound.explain(stage, **wrong)
 
 
 @pytest.mark.parametrize("query", QUERIES)

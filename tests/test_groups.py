@@ -169,7 +169,7 @@ def test_stages_say_what_is_computed(stream: DataFrame) -> None:
         ("date(A.ts) AS day", "speaks of the event 'A'"),
         ("count(x) AS n", "an aggregate is about several"),
         ("LENGTH AS n", "an aggregate is about several"),
-        ("1 AS one", "is computed of no column"),
+        ("1 AS one", "a group is computed of no column"),
         ("x, date(ts) AS x", "2 groups have the name"),
         ("date(ts), date(ts)", "2 groups have the name"),
         ("date(ts) day", "named by AS day"),

@@ -232,8 +232,8 @@ def test_both_front_ends_say_the_same() -> None:
 REFUSED = (
     ("PATTERN SEQ(A, SEQ(A, B) WITHIN 3)", "'A' stands at another place of the pattern, too"),
     ("PATTERN SEQ(SEQ(A, NOT A) WITHIN 3, B)", "'A' stands at another place of the pattern, too"),
-    ("PATTERN ((A+) WITHIN 3)+", "in a repetition it cannot be told which events are of the same time"),
-    ("PATTERN (SEQ(A, B?) WITHIN 3)+", "in a repetition it cannot be told"),
+    ("PATTERN ((A+) WITHIN 3)+", "it cannot be told which events belong to the same repetition"),
+    ("PATTERN (SEQ(A, B?) WITHIN 3)+", "it cannot be told which events belong"),
     ("PATTERN SEQ(A, SEQ(B+, NOT C) WITHIN 3)", "NOT C looks so far from where the part begins, but it begins with no"),
     ("PATTERN SEQ(A, NOT (B+ WITHIN 3), C)", "under NOT nothing says which event of 'B' is the first"),
 )

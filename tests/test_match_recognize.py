@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 from modes import more_on_classic
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import cetdsl as cet
@@ -340,6 +344,52 @@ def test_expressions_are_what_spark_reads(spark: Any) -> None:
     expected = df.alias("a").selectExpr(*(f"{sql} AS e{number}" for number, sql in enumerate(EXPRESSIONS)))
     assert found.schema.simpleString() == expected.schema.simpleString()
     assert answer(found) == answer(expected)
+
+
+#: Expressions with columns that are called like words of Spark's syntax.
+OF_WORDS = [
+    *("end", "end + 1", "abs(end)", "coalesce(end, 0)", "struct(end, to)", "- end", "to - from", "(to)"),
+    *("CASE WHEN end THEN to ELSE from END", "CASE WHEN to IS NULL THEN 1 END", "to BETWEEN from AND to", "NOT end"),
+    *("to IN (from, to)", "to IS NOT DISTINCT FROM from", "CAST(to AS STRING)", "trim(BOTH 'x' FROM desc)"),
+    *("EXTRACT(YEAR FROM DATE '2026-01-01')", "desc LIKE 'a%'", "desc LIKE ANY ('a%', 'b')", "trim(FROM desc)"),
+    *("INTERVAL 1 DAY", "to DIV from", "substring(desc FROM 1 FOR 2)", "from[0]", "end AND to > 1", "end.x IS NULL"),
+    *("CASE WHEN -to < 1 THEN 7 END", "CASE WHEN NOT to > 1 THEN 1 ELSE to END", "to NOT BETWEEN -5 AND 3"),
+    *("desc NOT LIKE 'a'", "CASE to WHEN 2 THEN from END", "desc IS DISTINCT FROM desc", "to::string", "-(-to)"),
+]
+#: Conditions over several rows with such columns.
+OF_SEVERAL = ["end > FIRST(A.to)", "end > 1 AND to >= FIRST(A.to)", "to + end > FIRST(A.to) AND end > 1"]
+OF_SEVERAL += ["CASE WHEN end > 7 THEN 1 ELSE 0 END = 0 AND to = FIRST(A.to)", "to = LAST(A.to) AND from < end"]
+
+
+def test_words_of_syntax_may_be_columns(spark: Any) -> None:
+    columns = ["id AS t", "named_struct('x', 1) AS e", "2 AS `to`", "'abc' AS desc", "3 AS `when`", "4 AS `between`"]
+    for end, start in (("true", "1"), ("5", "1"), ("named_struct('x', 1)", "array(1)")):
+        df = spark.range(1).selectExpr(*columns, f"{end} AS `end`", f"{start} AS `from`")
+        known = [sql for sql in OF_WORDS if is_analysed(partial(df.selectExpr, sql))]
+        assert len(known) >= 15
+        measures = ", ".join(f"{sql} AS e{number}" for number, sql in enumerate(known))
+        conditions = " AND ".join(f"(({sql}) IS NOT NULL OR true)" for sql in known)
+        found = df.match_recognize(f"ORDER BY t MEASURES {measures} PATTERN (v) DEFINE v AS {conditions}")
+        expected = df.selectExpr(*(f"{sql} AS e{number}" for number, sql in enumerate(known)))
+        assert answer(found) == answer(expected)
+        calls = (
+            "LAST(to) AS a, SUM(to + to) AS b, COUNT(DISTINCT to) AS c, MAX(ALL to) AS d, COUNT(end) AS e, v.to AS f"
+        )
+        [row] = df.match_recognize(f"ORDER BY t MEASURES {calls} PATTERN (v) DEFINE v AS to > 1").collect()
+        assert tuple(row) == (2, 4, 1, 2, 1, 2)
+    two = spark.range(2).selectExpr(*columns, "5 AS `end`", "1 AS `from`")
+    for condition in OF_SEVERAL:
+        found = two.match_recognize(f"ORDER BY t MEASURES COUNT(*) AS n PATTERN (A B) DEFINE B AS {condition}")
+        assert answer(found) == [(2,)], condition
+
+
+def is_analysed(ask: Callable[[], DataFrame]) -> bool:
+    """Whether Spark knows the types of a DataFrame's columns."""
+    try:
+        ask().schema  # noqa: B018 - Spark Connect analyses it only now
+    except (AnalysisException, ParseException):
+        return False
+    return True
 
 
 def test_functions_of_a_schema_are_left_to_spark() -> None:
@@ -776,6 +826,19 @@ def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:
         ("MEASURES `explode`(ARRAY(day)) AS x PATTERN (A)", UnsupportedQuery, "explode` gives any number"),
         ("MEASURES nowhere.abs(day) AS x PATTERN (A)", QueryTypeError, "`nowhere`.`abs`"),
         ("MEASURES 1 AS x PATTERN (A{9999})", UnsupportedQuery, "more than 4096 places"),
+        ("MEASURES COUNT(DISTINCT) AS x PATTERN (A)", ResolutionError, "COUNT takes one argument"),
+        ("MEASURES SUM(ALL) AS x PATTERN (A)", ResolutionError, "SUM takes one argument"),
+        ("MEASURES 1 AS x PATTERN (A) DEFINE A AS MIN(DISTINCT) > 1", ResolutionError, "MIN takes one argument"),
+        ("MEASURES COUNT(A) AS x PATTERN (A)", UnknownColumn, "hint: A is a variable: name a column of its rows"),
+        ("MEASURES A AS x PATTERN (A)", UnknownColumn, "or count them, COUNT(A.*)"),
+        ("MEASURES CLASSIFIER AS x PATTERN (A)", UnknownColumn, "hint: write CLASSIFIER()"),
+        ("MEASURES LAST(match_number) AS x PATTERN (A)", UnknownColumn, "hint: write MATCH_NUMBER()"),
+        ("MEASURES FINAL A.day AS x PATTERN (A)", ResolutionError, "FINAL cannot stand before A"),
+        ("MEASURES RUNNING day + 1 AS x PATTERN (A)", ResolutionError, "hint: write RUNNING before FIRST, LAST"),
+        ("MEASURES MAX(map(1, day)) AS x PATTERN (A)", UnsupportedQuery, "hint: aggregate a field of them"),
+        ("MEASURES NEXT(day, 3000000000) AS x PATTERN (A)", ResolutionError, "no whole number below 2^31"),
+        ("MEASURES 1 AS x PATTERN (A B) SUBSET U = (A), U = (B)", ResolutionError, "there are two subsets 'U'"),
+        ("MEASURES 1 AS x PATTERN () DEFINE A AS day > 1", UnknownVariable, "hint: add it to PATTERN"),
     ),
 )
 def test_errors_that_need_the_data_frame(acme: Any, clause: str, kind: type[CetdslError], message: str) -> None:

@@ -274,7 +274,7 @@ def test_explain_says_what_is_done(few: Any) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        (cet.seq(A, B).matching("any"), "MATCHING ANY where matches are taken one at a time"),
+        (cet.seq(A, B).matching("any"), "MATCHING ANY does not say which match comes next"),
         (cet.seq(A, cet.absent(C), B), "NOT C where matches"),
         (cet.seq(A, +B, C).where(B.x != C.x), "relates a row to each one of 'B'"),
         (cet.seq(A, +B).where(cet.stddev(B.x) > 1), "STDDEV is not known"),

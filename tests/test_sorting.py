@@ -202,7 +202,7 @@ def test_arguments_and_settings(spark: Any) -> None:
         spark.conf.unset("cetdsl.sort")
     spark.conf.set("cetdsl.sort.memory", "none")
     try:
-        with pytest.raises(InvalidNode, match="'none' is not an amount of memory"):
+        with pytest.raises(InvalidNode, match=r"setting cetdsl.sort.memory is wrong: 'none' is not an amount"):
             sorter()
         assert sorter(sort_memory="64k") == "by the kernel"
     finally:

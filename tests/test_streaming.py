@@ -816,6 +816,45 @@ def test_what_was_done_to_a_stream_before(spark: Any, tmp_path: Path) -> None:
     assert {row.by for row in batch} == {0, 1}
 
 
+#: Answers whose plans read a stream twice: both sides of an AND, and queries with windows of their own.
+READ_TWICE: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "sides": lambda df: df.pattern(f"PATTERN A+ AND B+ GROUP BY case {WITHIN}", time="t").count_trends(),
+    "aggregates": lambda df: df.patterns(
+        {name: f"RETURN COUNT(*) AS n PATTERN SEQ(A, B) GROUP BY case WITHIN {name} seconds SLIDE 4 seconds"
+         for name in "48"}, time="t").aggregate(),
+    "trends": lambda df: df.patterns(
+        {name: f"PATTERN SEQ(A, B) GROUP BY {name} {WITHIN}" for name in ("case", "k")}, time="t").trends(),
+}  # fmt: skip
+
+
+@pytest.mark.classic
+def test_a_stream_that_is_shuffled_behind_its_watermark_is_read_once(spark: Any, tmp_path: Path) -> None:
+    """Behind a shuffle that is executed for another reader, Spark knows no watermark."""
+    rows = [at(second, second % 2, "AB"[second % 3 > 0], x=second, k="k") for second in range(24)]
+    live = Live(spark, tmp_path, [rows[:15], rows[15:]])
+    live.arrive()
+    shuffles: dict[str, Callable[[DataFrame], DataFrame]] = {
+        "dropDuplicates": lambda df: df.dropDuplicates(),
+        "repartition": lambda df: df.repartition(2, "case"),
+        "groupBy": lambda df: df.groupBy("t", "case", "type", "k").agg(F.max("x").alias("x")),
+        "join": lambda df: df.join(spark.range(2).withColumnRenamed("id", "case"), "case"),
+        "line break": lambda df: df.withColumn("a\nb", F.lit("two\nlines")).dropDuplicates(["id", "a\nb"]),
+    }
+    for name, ask in READ_TWICE.items():
+        for shuffle in shuffles.values():
+            with pytest.raises(
+                errors.StreamingNotSupported, match=r"shuffled behind(.|\n)*hint: set spark.sql.exchange"
+            ):
+                ask(shuffle(live.events))
+        before = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "events")).repartition(2, "case")
+        ask(before.withWatermark("t", "4 seconds"))
+        expected = Counter(map(str, ask(spark.read.schema(SCHEMA).parquet(str(tmp_path / "events"))).collect()))
+        with settings(spark, {"spark.sql.exchange.reuse": "false"}):
+            given = live.run(ask(shuffles["repartition"](live.events)), name)
+        assert Counter(str(row).split(", file_name")[0] + ")" for row in given) == expected
+        assert len(expected) > 2
+
+
 @pytest.mark.parametrize("within", more_on_classic("6 seconds SLIDE 3 seconds", "4 seconds"))
 def test_the_first_trends_of_each_window(spark: Any, tmp_path: Path, within: str) -> None:
     """The longest ones, and some that are drawn, also of partitions that the answer does not show."""

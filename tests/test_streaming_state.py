@@ -200,6 +200,9 @@ def test_what_kept_events_cannot_be_asked(spark: Any, marked: DataFrame) -> None
             errors.StreamingNotSupported, match=r"in one operator, and these plans need 2(.|\n)*same part"
         ):
             scattered.aggregate()
+        pairs = kept.add("p", f"RETURN COUNT(*) PATTERN A AND B {WITHIN}")
+        with pytest.raises(errors.StreamingNotSupported, match=r"^query 'p': no strategy(.|\n)*leave keep= away"):
+            pairs.aggregate()
         with pytest.raises(errors.StreamingNotSupported, match=r"'day' is computed(.|\n)*withColumn"):
             kept.add("p", f"RETURN COUNT(*) PATTERN A+ GROUP BY date(t) AS day {WITHIN}")
         often = kept.add("p", "RETURN COUNT(*) PATTERN A+ WITHIN 14 seconds SLIDE 7 seconds")

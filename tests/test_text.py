@@ -402,6 +402,7 @@ def test_parameters_are_numbers_of_repetitions() -> None:
             InvalidNode,
             "hint: pass a single constant; a list has a parameter for each value",
         ),
+        ("PATTERN A WHERE A.x > :k", {"k": b"2"}, InvalidNode, "hint: pass a constant: None, bool, int"),
         ("PATTERN A{:k,:m}", {"k": 3, "m": 2}, ParseError, "cannot repeat 3 to 2 times"),
     ],
 )

@@ -294,11 +294,14 @@ def _shared_length_errors(aggregate: Aggregate, pattern: Pattern) -> Errors:
         )
 
 
-def name_errors(query: Query, schema: Schema) -> Errors:
-    """Yields errors for output columns of the same name."""
-    groups = {schema.folded(name) for name in query.group_by}
-    sliding = query.window is not None and query.window.slide is not None
-    if sliding and "window" in groups:
+def name_errors(query: Query, schema: Schema, *, is_stream: bool) -> Errors:
+    """Yields errors for output columns of the same name.
+
+    An answer shows its window if windows slide, and, if it is an aggregate of a stream, under a span as well.
+    """
+    groups, window = {schema.folded(name) for name in query.group_by}, query.window
+    shows = window is not None and (window.slide is not None or (is_stream and bool(query.returning)))
+    if shows and "window" in groups:
         yield ResolutionError(
             "the group column 'window' clashes with the window column of the answer",
             hint=RENAME_KEY,
@@ -311,7 +314,7 @@ def name_errors(query: Query, schema: Schema) -> Errors:
             yield ResolutionError(
                 f"RETURN has several columns called {name!r}", hint="name them apart: COUNT(*) AS trends"
             )
-        if folded in groups or (sliding and folded == "window"):
+        if folded in groups or (shows and folded == "window"):
             what = "a group column" if folded in groups else "the window column of the answer"
             yield ResolutionError(
                 f"the returned column {name!r} clashes with {what}",
@@ -336,12 +339,12 @@ def policy_errors(query: Query, *, is_stream: bool) -> Errors:
     asked = f"MATCHING {query.matching.upper()}"
     if isinstance(query.pattern, And):
         yield UnsupportedQuery(
-            f"{asked} of an AND at the top, whose answers are pairs of trends",
+            f"{asked} cannot be asked of an AND at the top, whose answers are pairs of trends",
             hint=f"ask for the trends of each side by itself, each with {asked}",
         )
     if is_stream:
         yield StreamingNotSupported(
-            f"{asked} on a stream", hint="ask each closed window in a batch, or leave the policy away"
+            f"{asked} cannot be asked of a stream", hint="ask each closed window in a batch, or leave the policy away"
         )
 
 
@@ -390,7 +393,7 @@ def _span_errors(word: str, span: Span, time: Field | None, unit: str | None) ->
     elif time is not None and unit == "timestamp" and span.unit == "tick":
         yield WindowError(
             f"{word} {span} counts ticks, but the time column {time.name!r} is of type {time.type}",
-            hint=f"write a unit: '{span} seconds'",
+            hint=f"write a unit: '{span} second{'' if span.amount == 1 else 's'}'",
         )
     elif time is not None and unit == "tick" and span.unit != "tick":
         yield WindowError(

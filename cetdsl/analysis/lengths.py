@@ -193,7 +193,7 @@ class _Limited:
         names = list(dict.fromkeys(node.variable for node in bound if isinstance(node, Event)))
         if len(names) != len(bound) or len(bound) > 2 or not isinstance(self.part, (Seq, Event)):
             raise self._refused(
-                "in a repetition it cannot be told which events are of the same time",
+                "it cannot be told which events belong to the same repetition",
                 "repeat a part of two single events, (SEQ(A, B) WITHIN 1 hour)+, or limit neighbours by max_gap",
             )
         return [self._apart(self._time(names[0]), _next(names[1], self.time))] if len(names) == 2 else []

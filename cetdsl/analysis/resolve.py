@@ -225,7 +225,7 @@ class _Analysis:
         query = attrs.evolve(
             asked, pattern=pattern, where=where, partition_by=partition_by, group_by=group_by, returning=returning
         )
-        self.note(checks.name_errors(query, self.schema))
+        self.note(checks.name_errors(query, self.schema, is_stream=watermarks is not None))
         raise_together(self.errors)
         assert time is not None
         assert unit is not None

@@ -354,10 +354,10 @@ def given_orders(names: object, problems: Sequence[Problem], negated: Collection
     Traceback (most recent call last):
         ...
     cetdsl.errors.InvalidNode: the plan ['c', 'a'] leaves out 'b'
-      hint: write each positive variable once: a, b, c
+      hint: write each variable that is not under NOT once: a, b, c
     """
     known = tuple(dict.fromkeys(name for problem in problems for name in problem.names))
-    every = f"write each positive variable once: {', '.join(known)}"
+    every = f"write each variable that is not under NOT once: {', '.join(known)}"
     if isinstance(names, (str, bytes, Mapping)) or not isinstance(names, Sequence):
         raise InvalidNode(f"the plan {shown(names)} is not a list of variables", hint=every)
     for number, name in enumerate(names):

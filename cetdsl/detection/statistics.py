@@ -169,7 +169,8 @@ def _variable(name: object, known: Collection[str] | None, negated: Collection[s
         raise InvalidNode(f"{what} names {shown(name)}, which is not the name of a {of_what}", hint='write "A"')
     if name in negated:
         raise InvalidNode(
-            f"{what} is of a variable under NOT", hint="leave it out: plans order the positive variables only"
+            f"{what} is of a variable under NOT",
+            hint="leave it out: plans order only the variables that are not under NOT",
         )
     if known is not None and name not in known:
         raise UnknownVariable.among(name, known)

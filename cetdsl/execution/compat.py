@@ -38,6 +38,7 @@ from cetdsl.errors import (
     set_shares,
     shown,
 )
+from cetdsl.execution.printed import printed
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.text import in_backquotes
 
@@ -168,6 +169,63 @@ def watermarks_of(df: DataFrame) -> dict[str, int] | None:
         return None
     noted = {field.name: field.metadata.get(WATERMARK) for field in df.schema.fields}
     return {name: 1000 * int(delay) for name, delay in noted.items() if delay is not None}
+
+
+#: The setting by which Spark executes equal shuffles of a query once.
+REUSE = "spark.sql.exchange.reuse"
+#: Operators without an exchange: behind them, Spark finds the watermark, however often the stream is read.
+_NARROW = frozenset(
+    """AdaptiveSparkPlan ArrowEvalPython BatchEvalPython Coalesce CollectMetrics DeserializeToObject EventTimeWatermark
+    Expand Filter Generate MapElements MapInArrow MapInPandas MapPartitions Project PythonMapInArrow Sample
+    SerializeFromObject StreamingRelation Union UpdateEventTimeWatermarkColumn""".split()  # noqa: SIM905
+)
+#: The operator in a line of a plan's text.
+_OPERATOR = re.compile(r"(?:[ :]  )*(?:[:+]- )?(?:\*\(\d+\) )?(\w*)")
+
+
+def refuse_second_reader(stream: DataFrame) -> None:
+    """Raises if a query that reads a stream several times might miss rows, as Spark exchanges it behind its watermark.
+
+    Spark executes equal exchanges of a query once, and of the operators behind an exchange that is executed for another
+    reader it does not know the watermark (``PropagateWatermarkSimulator`` of Spark 4). So their state is never closed,
+    and they never answer. Whether a join exchanges the stream is only decided for each micro-batch, by its size.
+
+    Raises
+    ------
+    StreamingNotSupported
+        If there may be an exchange between the watermark and the query, and Spark does execute equal ones once.
+    """
+    if (stream.sparkSession.conf.get(REUSE, None) or "true").lower() == "false":
+        return
+    if not is_narrow_behind_watermark(printed(stream.explain)):
+        raise StreamingNotSupported(
+            "this plan reads the stream several times, and the stream may be shuffled behind its watermark, as by a "
+            "groupBy, dropDuplicates, join or repartition: Spark would shuffle once for all readers, and all but the "
+            "first would lose the watermark, and never answer",
+            hint=f'set {REUSE} to "false" before the query is bound, and whenever the stream is started, or ask one '
+            "query at a time; behind a repartition or a join with a table, it is enough to call withWatermark there",
+        )
+
+
+def is_narrow_behind_watermark(plan: str) -> bool:
+    r"""Whether only operators without an exchange stand above the watermarks in the text of a physical plan.
+
+    A line that is none of an operator, because a constant or a name has a line break, counts as one with an exchange,
+    and so does a text that was cut.
+
+    Examples
+    --------
+    >>> is_narrow_behind_watermark("== Physical Plan ==\nExchange hashpartitioning(g)\n+- EventTimeWatermark t")
+    False
+    >>> is_narrow_behind_watermark("== Physical Plan ==\nEventTimeWatermark t\n+- Exchange hashpartitioning(g)")
+    True
+    """
+    lines = plan.strip().splitlines()[1:]
+    operators = [found[1] for found in map(_OPERATOR.match, lines) if found is not None]
+    if "EventTimeWatermark" not in operators:
+        return False
+    last = len(operators) - 1 - operators[::-1].index("EventTimeWatermark")
+    return set(operators[:last]) <= _NARROW
 
 
 #: The setting that names the provider of state stores, and the provider that arbitrary stateful processing requires.

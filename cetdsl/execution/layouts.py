@@ -16,6 +16,7 @@ NESTED, WIDE, LONG = LAYOUTS = ("nested", "wide", "long")
 #: The times of a trend's first and last event.
 FIRST_TIME, LAST_TIME = "first_time", "last_time"
 _OTHER_NAMES = "choose other columns to show with columns=[...], or rename the variable or the column"
+_OTHER_LAYOUT = "rename the column {name!r} before the query is bound, or leave layout= and times= away"
 
 
 @attrs.frozen
@@ -67,7 +68,7 @@ def lay_out(rows: DataFrame, layout: Layout) -> DataFrame:
 
 def _wide(rows: DataFrame, layout: Layout, beside: Sequence[Column], names: Sequence[str]) -> DataFrame:
     own = [f"{variable}_{column}" for variable, _ in layout.variables for column in layout.columns]
-    _refuse_clashes(rows, [*names, *own])
+    _refuse_clashes(rows, [*names, *own], own)
     shown = []
     for variable, is_single in layout.variables:
         bound = F.filter("trend", _binds(variable))
@@ -81,7 +82,7 @@ def _long(rows: DataFrame, layout: Layout, beside: Sequence[Column], names: Sequ
     refuse_streaming(rows, "its trends in the layout 'long', which numbers them")
     columns = [column for column in layout.columns if column not in layout.keys]
     own = [*names, "trend", "position", "variable", *columns]
-    _refuse_clashes(rows, own)
+    _refuse_clashes(rows, own, columns)
     # Columns by number, as those of an answer may have any name.
     numbered = rows.select(*beside, F.monotonically_increasing_id(), "trend")
     numbered = numbered.toDF(*(f"c{place}" for place in range(len(names))), "number", "trend")
@@ -136,10 +137,12 @@ def narrowed(columns: Sequence[str]) -> Column:
     return F.transform("trend", binding)
 
 
-def _refuse_clashes(rows: DataFrame, names: Sequence[str]) -> None:
-    """Raises where an answer would have two columns of one name."""
+def _refuse_clashes(rows: DataFrame, names: Sequence[str], shown: Sequence[str] = ()) -> None:
+    """Raises where an answer would have two columns of one name; those ``shown`` are of events."""
     fold: Callable[[str], str] = str if is_case_sensitive(rows.sparkSession) else str.lower
     folded = [fold(name) for name in names]
     for name in names:
         if folded.count(fold(name)) > 1:
-            raise InvalidNode(f"the answer would have two columns of the name {name!r}", hint=_OTHER_NAMES)
+            of_events = fold(name) in map(fold, shown)
+            hint = _OTHER_NAMES if of_events else _OTHER_LAYOUT.format(name=name)
+            raise InvalidNode(f"the answer would have two columns of the name {name!r}", hint=hint)

@@ -24,7 +24,6 @@ from cetdsl.errors import (
     CountOverflow,
     ParseError,
     QueryTypeError,
-    UnknownColumn,
     UnsupportedQuery,
     WindowError,
 )
@@ -73,6 +72,7 @@ from cetdsl.rows.resolved import (
     placed,
     slot_name,
 )
+from cetdsl.rows.scope import unknown_column
 
 #: The outputs of a clause, as the specification for kernels names them.
 OUTPUTS = {
@@ -86,6 +86,8 @@ _INTEGERS = ("byte", "short", "integer", "long")
 _TOO_LARGE = f"cetdsl.errors.{CountOverflow.__name__}: {SUM_TOO_LARGE}\\n  hint: {SUM_TOO_LARGE_ADVICE}"
 #: An internal name from this module in an error message of Spark.
 _MADE_NAME = re.compile(r"`?\b((?:col|slot|moved) \d+)\b`?")
+#: What to write in place of MIN and MAX of values that only Spark compares.
+_LEAST_OF_LIST = "write array_min(ARRAY_AGG(...)) or array_max(ARRAY_AGG(...))"
 _NUMBER, _MATCH = in_backquotes("number of row"), in_backquotes("number of match")
 
 
@@ -372,9 +374,7 @@ class _Match:
         condition = condition_of(error.__cause__)
         if condition.startswith("UNRESOLVED_COLUMN") and expression.unknown:
             token = expression.unknown[0]
-            unknown = UnknownColumn.among(token.name, self._match.columns)
-            unknown.span, unknown.text = token.span, text
-            return unknown
+            return unknown_column(token.name, token.span, text, self._match.columns, self._match.variables)
         message = self._in_words_of_the_user(error.message.replace("evaluate the clause", f"evaluate {what}"))
         if isinstance(error, ParseError):
             return ParseError(message, hint=error.hint, span=expression.span, text=text)
@@ -646,7 +646,7 @@ class _Match:
         if not isinstance(kind, ORDERED):
             raise UnsupportedQuery(
                 f"MIN and MAX of values of type {kind.simpleString()} are not known of rows of a match",
-                hint="write array_min(ARRAY_AGG(...)) or array_max(ARRAY_AGG(...))",
+                hint=_LEAST_OF_LIST if is_orderable(kind.simpleString()) else "aggregate a field of them, or a text",
                 span=wanted.span,
                 text=self._match.clause.text,
             )

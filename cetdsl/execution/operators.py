@@ -9,12 +9,12 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
-from cetdsl.execution.compat import own_errors
+from cetdsl.execution.compat import own_errors, refuse_second_reader
 from cetdsl.execution.observed import answers
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.operators import Operator
+from cetdsl.ir.operators import Operator, Scan
 
 
 @attrs.frozen
@@ -64,8 +64,15 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
 def run(df: DataFrame, plan: Operator, given: Callable[[DataFrame], DataFrame] | None = None) -> DataFrame:
     """Returns the lazy answer of a physical plan over a DataFrame of events; ``given`` may transform the rows first."""
     with own_errors():
+        check_readers(df, plan)
         rows = execute(df, plan).data
         return answers(rows if given is None else given(rows))
+
+
+def check_readers(df: DataFrame, plan: Operator) -> None:
+    """Raises if a plan reads a stream more often than Spark can serve it."""
+    if df.isStreaming and sum(isinstance(one, Scan) for one in plan.walk()) > 1:
+        refuse_second_reader(df)
 
 
 def execute(df: DataFrame, plan: Operator) -> Rows:

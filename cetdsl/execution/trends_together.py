@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from cetdsl.execution.compat import noted_type, own_errors
 from cetdsl.execution.expressions import union
-from cetdsl.execution.operators import Rows, execute, runs
+from cetdsl.execution.operators import Rows, check_readers, execute, runs
 from cetdsl.execution.trends import trend_field
 from cetdsl.ir.operators import DetectTogether, ListTogether, MeasureInstances, Operator
 from cetdsl.ir.slots import WORK, InstancesSpec
@@ -38,8 +38,9 @@ class ListedRows:
 
 @attrs.frozen
 class TrendsOfAll:
-    """The rows of all passes, and the query that each row belongs to."""
+    """The rows of all passes over ``events``, and the query that each row belongs to."""
 
+    events: DataFrame
     plan: ListTogether
     passes: tuple[DataFrame, ...]
     listed: tuple[ListedRows, ...]
@@ -50,6 +51,7 @@ class TrendsOfAll:
 
     def union(self) -> DataFrame:
         """All matches as one DataFrame."""
+        check_readers(self.events, self.plan)
         parts = [
             _limited(rows, None if together.limits_all else self.plan.limit, len(together.members))
             for rows, together in zip(self.passes, self.plan.together, strict=True)
@@ -73,9 +75,10 @@ def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> Tr
                 shown = (*member.keys, *(("window",) if member.sliding else ()), "trend")
                 listed[member.name] = ListedRows(member.name, rows, shown, False)
         for single in plan.alone:
+            check_readers(df, single.plan)
             rows = execute(df, single.plan).data
             listed[single.name] = ListedRows(single.name, rows, tuple(rows.columns), True)
-        return TrendsOfAll(plan, tuple(passes), tuple(listed[name] for name in order))
+        return TrendsOfAll(df, plan, tuple(passes), tuple(listed[name] for name in order))
 
 
 def _limited(rows: DataFrame, limit: int | None, queries: int) -> DataFrame:

@@ -55,7 +55,7 @@ class _Drawing:
             ("search", "finished" if plan.finished else "ended by its deadline"),
         ]
         if plan.dropped:
-            facts.append(("not kept", f"{counted(plan.dropped, 'sub-pattern')}, which cost more than they save"))
+            facts.append(("not kept", f"{counted(plan.dropped, 'sub-pattern')}: keeping costs more than it saves"))
         nodes, edges = tuple(self._nodes.values()), tuple(self._edges)
         return PlanView("aggregation plan", nodes, edges, tuple(facts), folds=True, from_root=True)
 

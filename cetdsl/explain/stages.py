@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -13,12 +14,12 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import check_choice
+from cetdsl.execution.printed import printed
 from cetdsl.execution.stopwatch import Taken
 from cetdsl.explain.automata import pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
 from cetdsl.explain.physical import physical_views
-from cetdsl.explain.printed import printed
 from cetdsl.explain.text import text_of
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.pattern.query import Query
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
 #: The stages, in the order in which a query passes them.
 STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
-#: The plans that are shown only when they are asked for: of complete trends, of their number, of samples, of the
-#: heaviest trends, and of matches.
-DECISIONS = ("complete", "complete_count", "sample", "top", "matches")
-#: All that is shown only when it is asked for: also the plan of trends, and a survey, which runs a job.
-ON_REQUEST = ("trends", *DECISIONS, "survey")
+#: The plans that are shown only when they are asked for: of trends, of complete trends, of their number, of samples, of
+#: the heaviest trends, and of matches.
+DECISIONS = ("trends", "complete", "complete_count", "sample", "top", "matches")
+#: All that is shown only when it is asked for: also a survey, which runs a job.
+ON_REQUEST = (*DECISIONS, "survey")
 
 
 @attrs.frozen(repr=False)
@@ -144,50 +145,49 @@ class Analysed:
 class Plans:
     """Makes the plans of a query, each only for the stage that shows it.
 
-    They are the decision on its ``aggregates``, the ``dataframe`` of its answer, the views of how its ``trends`` are
-    listed, the numbers of a ``survey``, and the other ``decisions`` by the stage that shows each, one of
-    :data:`DECISIONS`. Spark jobs run for a survey. They may also run for a plan that depends on the events: for one
-    that is made from a sample, or from the number of events in each group, or that consists of joins.
+    They are the ``dataframe`` of its answer, the numbers of a ``survey``, and the ``decisions`` by the stage that shows
+    each: ``physical``, which is about the query's aggregates, and all of :data:`DECISIONS`. Spark jobs run for a
+    survey. They may also run for a plan that depends on the events: for one that is made from a sample, or from the
+    number of events in each group, or that consists of joins.
     """
 
-    aggregates: Callable[[], Decision]
     dataframe: Callable[[], DataFrame]
-    trends: Callable[[], tuple[PlanView, ...]]
     survey: Callable[[], Mapping[str, Any]]
     decisions: Mapping[str, Callable[[], Decision]]
 
 
 @attrs.frozen
 class Measured:
-    """The seconds that some stages took already, by name, and what measures the operators of a decision."""
+    """The seconds that some stages took already, by name, and what measures a plan.
+
+    ``takes`` measures the operators of the decision that a stage shows, and ``facts`` what only its strategy can count.
+    """
 
     seconds: Mapping[str, float]
     takes: Callable[[Decision], Mapping[int, Taken]]
+    facts: Callable[[Decision], tuple[tuple[str, str], ...]]
 
 
 def explain_query(stage: str | None, analysed: Analysed, plans: Plans, measured: Measured | None = None) -> Explanation:
     """Explains one stage of a query, or all of :data:`STAGES`; if ``measured`` is given, also how long they take."""
     clock = _Clock(measured.seconds if measured is not None else None)
 
-    def physical() -> tuple[PlanView, ...]:
-        decided = clock.timed("physical", plans.aggregates)
-        return physical_views(decided, taken=measured.takes(decided) if measured is not None else None)
+    def of_decision(stage: str) -> tuple[PlanView, ...]:
+        decided = clock.timed(stage, plans.decisions[stage])
+        if measured is None:
+            return physical_views(decided)
+        return physical_views(decided, measured.facts(decided), measured.takes(decided))
 
     query, resolved = analysed.query, analysed.resolved
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
         "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),
         "resolved": lambda: (resolved_view(resolved),),
         "rewritten": lambda: (rewritten_view(analysed.trace), final_view(analysed.rewritten)),
-        "physical": physical,
         "spark": lambda: (spark_view(clock.timed("spark", plans.dataframe)),),
-        "trends": plans.trends,
-        "survey": lambda: (survey_view(plans.survey()),),
+        "survey": lambda: (survey_view(clock.timed("survey", plans.survey)),),
+        **{stage: partial(of_decision, stage) for stage in ("physical", *DECISIONS)},
     }
-
-    def views_of(stage: str) -> tuple[PlanView, ...]:
-        return physical_views(plans.decisions[stage]()) if stage in DECISIONS else makers[stage]()
-
-    return Explanation(tuple((name, clock.shown(name, views_of(name))) for name in stages_of(stage)))
+    return Explanation(tuple((name, clock.shown(name, makers[name]())) for name in stages_of(stage)))
 
 
 _Made = TypeVar("_Made")
@@ -210,7 +210,7 @@ class _Clock:
         """The views of a stage with the time that it took."""
         if self._seconds is None or stage not in self._seconds:
             return views
-        fact = ("took", f"{1000 * self._seconds[stage]:.1f} ms, without a job")
+        fact = ("took", f"{1000 * self._seconds[stage]:.1f} ms to make")
         return attrs.evolve(views[0], facts=(fact, *views[0].facts)), *views[1:]
 
 

@@ -189,19 +189,20 @@ def aggregation_plan(
         Seconds after which the plan found so far is taken. With 0, no two queries share anything. Reading the queries
         and comparing their types comes first, however long it takes.
     statistics : dict, optional
-        ``"rates"``: events by type, a second, or by tick of a whole number of time, or in all if there is no window;
-        1 if not given. ``"selectivities"``: by pair of types the share of pairs that predicates on both let through,
-        by a single type the share of its events that a comparison lets through; 1/3 if not given. With them the plan
-        has no sub-pattern whose instances cost more to keep than to build again, and each vertex says in which order
-        it is best put together. Types that no query names are passed over.
+        ``"rates"``: for each type the number of its events, per second, or per tick if times are whole numbers, or in
+        all if there is no window; 1 if not given. ``"selectivities"``: for a pair of types the share of pairs of events
+        that satisfy the predicates on both, and for a single type the share of its events that satisfy a comparison;
+        1/3 if not given. With them the plan has no sub-pattern whose instances cost more to keep than to build again,
+        and each vertex says in which order it is best put together. Types that occur in no query are ignored.
     least_alike : float
-        Queries are compared if they share more than this part, from 0 to 1, of the event types that either has.
+        Two queries are compared only if, of the event types that either of them has, both have more than this share,
+        from 0 to 1.
     most_neighbours : int
-        With how many of those most like it each query is compared.
+        The number of most similar queries that each query is compared with.
     least_slots : int
         Sub-patterns of fewer events are not shared.
     levels : int, optional
-        How many sub-patterns may stand above each other; any number by default.
+        The greatest number of levels of sub-patterns; any number by default.
     parameters : mapping, optional
         The constants that stand for ``:name`` in the texts, by name, as of :func:`parse`.
 

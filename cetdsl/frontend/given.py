@@ -10,6 +10,7 @@ from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.emission import FINAL
 
 _ALL_TRENDS = "leave it out to get all trends"
+_FEWER = "ask for fewer, or list all trends with trends()"
 
 
 def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tuple[str, ...]:
@@ -49,12 +50,12 @@ def whole(name: str, number: int | None) -> int | None:
     given = whole_number(number)
     if given is None or given < 0:
         raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}", hint=_ALL_TRENDS)
-    return _below_limit(name, given)
+    return _below_limit(name, given, _ALL_TRENDS)
 
 
 def positive(name: str, number: int) -> int:
     """Refuse values that are no number of trends, or 0."""
-    return _below_limit(name, at_least_one(name, number, "trends"))
+    return _below_limit(name, at_least_one(name, number, "trends"), _FEWER)
 
 
 def at_least_one(name: str, number: object, what: str, hint: str | None = None) -> int:
@@ -65,8 +66,8 @@ def at_least_one(name: str, number: object, what: str, hint: str | None = None) 
     return given
 
 
-def _below_limit(name: str, number: int) -> int:
+def _below_limit(name: str, number: int, hint: str) -> int:
     """Refuse numbers beyond the 32 bits in which Spark counts the rows that it keeps."""
     if number >= 2**31:
-        raise InvalidNode(f"{name} is below 2^31, not {shown(number)}", hint=_ALL_TRENDS)
+        raise InvalidNode(f"{name} is below 2^31, not {shown(number)}", hint=hint)
     return number

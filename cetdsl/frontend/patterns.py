@@ -786,14 +786,18 @@ def constants(parameters: object) -> dict[str, Literal]:
     return {name: _constant(name, value) for name, value in parameters.items()}
 
 
+_PASS_ONE = "pass a single constant; a list has a parameter for each value: IN (:first, :second)"
+_PASS_A_CONSTANT = "pass a constant: None, bool, int, float, str, Decimal, date, datetime or timedelta"
+
+
 def _constant(name: str, value: object) -> Literal:
     """Returns the constant that stands for a parameter."""
     try:
         expr = to_expr(value)
     except InvalidNode as error:
         # A constant that is only out of range has a hint of its own; that for other values is about terms in Python.
-        one_by_one = "pass a single constant; a list has a parameter for each value: IN (:first, :second)"
-        hint = error.hint if is_constant(value) else one_by_one
+        several = isinstance(value, (list, tuple, set, frozenset))
+        hint = error.hint if is_constant(value) else _PASS_ONE if several else _PASS_A_CONSTANT
         raise InvalidNode(f"the parameter :{name}: {error.message}", hint=hint) from None
     if not isinstance(expr, Literal):
         raise InvalidNode(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +46,8 @@ from cetdsl.execution.stopwatch import take
 from cetdsl.execution.streams import just_ended
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.explain.notebook import bound_fragment, graph_fragment
-from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
+from cetdsl.explain.physical import chosen_facts, measured_facts
 from cetdsl.explain.stages import ON_REQUEST, STAGES, Analysed, Measured, Plans
-from cetdsl.explain.view import PlanView
 from cetdsl.frontend.bound import Bound
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
@@ -559,8 +558,8 @@ class PatternFrame(Bound):
         refuse_streaming(self._df, "its matches one at a time")
         if self._query.policy == ANY:
             raise UnsupportedQuery(
-                "MATCHING ANY where matches are taken one at a time: it says nothing of which of them comes next",
-                hint="write .matching('strict'), as without a call, or .matching('next'); trends() gives all of 'any'",
+                "MATCHING ANY does not say which match comes next, and matches are taken one at a time",
+                hint="write .matching('strict'), the default here, or .matching('next'); trends() gives all of 'any'",
             )
         for negation in negations(self._query.pattern):
             raise UnsupportedQuery(
@@ -1119,10 +1118,9 @@ class PatternFrame(Bound):
         complete: bool = True,
     ) -> CompleteRequest:
         """Returns the request for complete trends by either reading, or for all trends; checks both words."""
+        check_choice("completeness", completeness, (MAXIMAL, ENDS))
         if not _truth("complete", complete, "False takes all trends; completeness= says which ones are complete"):
             completeness = ALL
-        else:
-            check_choice("completeness", completeness, (MAXIMAL, ENDS))
         sides = compile_sides(self._rewritten)
         return CompleteRequest(self._rewritten, completeness, extraction, columns, limit, sides)
 
@@ -1324,10 +1322,10 @@ class PatternFrame(Bound):
         memory_limit : str or int, optional
             As in :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
         measured : bool
-            Whether jobs run that measure the plan. For the stage ``physical`` they add the rows that each step gives,
-            and the seconds from the events up to it: the plan is run as far as each of its steps. For ``trends`` they
-            add the number of partial matches, and for ``survey`` what :meth:`survey_complete_trends` measures. Each
-            stage then says how long it took.
+            Whether jobs run that measure the plan that a stage shows. They add the rows that each step gives, and the
+            seconds from the events up to it: the plan is run as far as each of its steps. For ``trends`` they also add
+            the number of partial matches, and for ``survey`` what :meth:`survey_complete_trends` measures. Each stage
+            but ``parsed`` then says how long it took to make.
         plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
             As in :meth:`trends`, for the stage ``trends``. Where a plan, statistics, an adaptation or ``emit="eager"``
             is given, the stage ``physical`` shows ``trends``, as no other answer has such plans.
@@ -1363,10 +1361,8 @@ class PatternFrame(Bound):
 
         Raises
         ------
-        ResolutionError
-            If there is no stage of that name.
         InvalidNode
-            If the stage has no such ``emit``, or an argument has no such value.
+            If there is no stage of that name, or an argument has no such value.
 
         Examples
         --------
@@ -1400,6 +1396,11 @@ class PatternFrame(Bound):
         # Whatever the stage, an argument has one of its values.
         check_number(number)
         check_choice("completeness", completeness, (MAXIMAL, ENDS))
+        check_choice("emit", emit, (FINAL, UPDATE, EAGER))
+        for name, truth in (("measured", measured), ("complete", complete), ("per_group", per_group)):
+            _truth(name, truth, "leave it out, or see the method whose plan the stage shows")
+        given_detection(self._query.pattern, plan, statistics, adaptation, "auto")
+        self._columns(columns)
         whole("limit", limit)
         # Elsewhere it may be an algorithm that finds all trends, such as "kernel", which complete trends do not have.
         of_others = stage not in ("complete", "survey") and is_one_of(algorithm, ALGORITHMS)
@@ -1423,18 +1424,21 @@ class PatternFrame(Bound):
 
         def decision() -> Decision:
             if self._query.selection != Selection():
-                return told(matches)
+                return matches()
             if emit == EAGER:
-                return decided_trends(self._detection(plan, statistics, adaptation, algorithm))
-            return told(lambda: self._decide(self._query.returning or (Returned(COUNT),), number, emit))
+                return trends()
+            return self._decide(self._query.returning or (Returned(COUNT),), number, emit)
 
-        def decided_trends(detection: Detection) -> Decision:
+        @cache
+        def detection() -> Detection:
+            return self._detection(plan, statistics, adaptation, algorithm)
+
+        def trends() -> Decision:
             check_emit(emit, "trends", EAGER)
-            return told(lambda: self._decide_trends(limit, self._columns(columns), detection, emit))
+            return self._decide_trends(limit, self._columns(columns), detection(), emit)
 
-        def trends() -> tuple[PlanView, ...]:
-            detection = self._detection(plan, statistics, adaptation, algorithm)
-            return self._trends_views(decided_trends(detection), detection, measured)
+        def counted(decided: Decision) -> tuple[tuple[str, str], ...]:
+            return self._partial_matches(decided, detection()) if stage == "trends" else ()
 
         def which() -> _Which:
             return _Which(complete, completeness, self._columns(columns), per_group)
@@ -1453,6 +1457,8 @@ class PatternFrame(Bound):
             )
 
         decisions: dict[str, Callable[[], Decision]] = {
+            "trends": trends,
+            "physical": decision,
             "complete": lambda: self._decide_complete(completeness, extraction, self._columns(columns), limit),
             "complete_count": lambda: self._decide_complete_count(completeness, "count", number, algorithm, emit),
             "sample": lambda: self._decide_sample(positive("limit", size), 0, which(), algorithm),
@@ -1460,13 +1466,11 @@ class PatternFrame(Bound):
             "matches": matches,
         }
         plans = Plans(
-            aggregates=decision,
             dataframe=answer,
-            trends=trends,
             survey=lambda: self._summed_survey(self._complete(completeness, extraction), measured),
             decisions={stage: partial(told, decide) for stage, decide in decisions.items()},
         )
-        taking = Measured(seconds, lambda decided: take(self._df, decided.plan)) if measured else None
+        taking = Measured(seconds, lambda decided: take(self._df, decided.plan), counted) if measured else None
         return explain_query(stage, Analysed(self._asked, resolved, rewritten, trace), plans, taking)
 
     def _summed_survey(self, request: CompleteRequest, measured: bool) -> dict[str, Any]:
@@ -1474,17 +1478,15 @@ class PatternFrame(Bound):
         refuse_streaming(self._df, _SURVEY)
         return summary(run(self._df, plan_complete(SurveyRequest(request, measured)).plan))
 
-    def _trends_views(self, decision: Decision, detection: Detection, measured: bool) -> tuple[PlanView, ...]:
-        """Returns views of how trends are listed, and with ``measured`` of the partial matches of each step."""
-        if not measured:
-            return physical_views(decision)
+    def _partial_matches(self, decision: Decision, detection: Detection) -> tuple[tuple[str, str], ...]:
+        """Runs a job that counts the partial matches of each step of a plan of trends; returns facts for a view."""
         if decision.strategy == strategy_name(detect):
             work = detected.work(self._df, plan_measuring(self._rewritten, detection).plan)
-            return physical_views(decision, measured_facts(one.partial_matches for one in work))
+            return measured_facts(one.partial_matches for one in work)
         if decision.strategy == strategy_name(choose):
             work = detected.work(self._df, plan_measuring_choice(self._rewritten, detection))
-            return physical_views(decision, chosen_facts((one.plan, one.events, one.partial_matches) for one in work))
-        return physical_views(decision, (("not measured", "partial matches are counted along plans"),))
+            return chosen_facts((one.plan, one.events, one.partial_matches) for one in work)
+        return (("not measured", "partial matches are counted along plans"),)
 
 
 def computed_by(query: Query, df: DataFrame) -> tuple[Computed, ...]:

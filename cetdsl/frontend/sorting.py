@@ -25,5 +25,12 @@ def asked_sort(
     if not is_one_of(by, known):
         said = f"sort={shown(by)}" if sort is not None else f"the session's setting {_SORT}={shown(by)}"
         raise InvalidNode(f"{said} is unknown", hint=f"use {', '.join(map(repr, known[:-1]))} or {known[-1]!r}")
-    amount = session.conf.get(_MEMORY, None) or SORT_MEMORY if memory is None else memory
-    return AskedSort(by, parse_memory(amount))
+    return AskedSort(by, _memory_of(session) if memory is None else parse_memory(memory))
+
+
+def _memory_of(session: SparkSession) -> int:
+    amount = session.conf.get(_MEMORY, None) or SORT_MEMORY
+    try:
+        return parse_memory(amount)
+    except InvalidNode as error:
+        raise InvalidNode(f"the session's setting {_MEMORY} is wrong: {error.message}", hint=error.hint) from None

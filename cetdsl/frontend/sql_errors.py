@@ -20,7 +20,7 @@ _NEAR = re.compile(r"at or near '([^']+)'")
 _KINDS: dict[str, tuple[type[CetdslError], str]] = {
     "UNRESOLVED_COLUMN": (
         UnknownColumn,
-        "check the name; of a clause the columns of its answer are known",
+        "check the name; outside of a clause, only the columns of its answer are known",
     ),
     "UNRESOLVED_ROUTINE": (UnknownFunction, "check the name of the function"),
     "TABLE_OR_VIEW_NOT_FOUND": (ResolutionError, "check the name of the table"),

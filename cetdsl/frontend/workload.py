@@ -23,6 +23,7 @@ from cetdsl.errors import (
     UnknownColumn,
     check_choice,
     is_one_of,
+    of_query,
     raise_together,
     recovering,
     shown,
@@ -659,13 +660,6 @@ def check_deadline(deadline: float | None) -> float | None:
     if deadline is None or (is_number and deadline >= 0):
         return deadline
     raise InvalidNode(f"a deadline is a number of seconds from 0 on, not {shown(deadline)}")
-
-
-def of_query(name: str, error: CetdslError) -> CetdslError:
-    """Returns a copy of an error whose message begins with the name of its query."""
-    named = copy.copy(error)
-    named.message = f"query {name!r}: {error.message}"
-    return named
 
 
 def _of_kept(error: CetdslError) -> CetdslError:

@@ -76,8 +76,8 @@ class KernelQuery:
             return "trends that are not complete begin and end anywhere, and joins go from the first events to the last"
         if self.edges_by_kernel:
             return (
-                "which edges a longer path goes round, a kernel tells that has the index of a key, unless each event "
-                "equals the one before in some value"
+                "joins can tell which edges a longer path bypasses only if a predicate equates a value of neighbouring "
+                "events"
             )
         return None
 

@@ -77,7 +77,7 @@ class Schema:
         if twice:
             raise UnsupportedQuery(
                 f"an event cannot show two columns of the name {twice[0]!r}",
-                hint="choose the columns to show with trends(columns=[...]), or rename them",
+                hint="choose the columns to show with columns=[...], each once, or rename them",
             )
 
     def refuse_clashing_keys(self, keys: Iterable[str], own: Collection[str]) -> None:

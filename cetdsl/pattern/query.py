@@ -102,7 +102,8 @@ class Computed:
             read = read or isinstance(node, (Attribute, SparkColumn))
         if not read:
             raise InvalidNode(
-                f"the group {self.name!r} is computed of no column", hint="group by a term such as date(ts)"
+                "a group is computed of no column, so it is the same for all events",
+                hint="group by a term such as date(ts)",
             )
 
 

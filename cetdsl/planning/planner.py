@@ -32,7 +32,7 @@ from cetdsl.planning.strategies.panes import multiplied_as_read, panes
 from cetdsl.planning.strategies.paths import paths
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides, unknown_size
 from cetdsl.planning.strategies.sweep import sweep
-from cetdsl.planning.streams import ASK_FINAL, ASK_LATER, by_bucket, refuse_eager, why_not_on_stream
+from cetdsl.planning.streams import ASK_APART, ASK_FINAL, ASK_LATER, by_bucket, refuse_eager, why_not_on_stream
 
 _Strategy = Callable[[Any], Operator | Declined]
 _Strategies = Sequence[_Strategy]
@@ -273,6 +273,10 @@ def _decide_complete(request: complete.Request) -> Decision:
 def _asked_for(strategy: Callable[[Any], Operator | Declined], request: object, refused: str, hint: str) -> Decision:
     """Plans by the one strategy that the user requests; raises UnsupportedQuery with its reason if it declines."""
     plan = _planned(strategy, request)
+    if isinstance(plan, Declined) and plan.on_stream:
+        raise StreamingNotSupported(
+            f"a stream cannot be answered in the way that is asked for: {plan.reason}", hint=ASK_LATER
+        )
     if isinstance(plan, Declined):
         raise UnsupportedQuery(f"{refused}: {plan.reason}", hint=hint)
     return Decision(plan, strategy_name(strategy), ())
@@ -319,16 +323,20 @@ def _first_plan(request: object, strategies: _Strategies) -> Decision:
         on_stream = on_stream or plan.on_stream
     reasons = "; ".join(f"{name}: {reason}" for name, reason in declined)
     if on_stream:
-        hint = ASK_LATER if _resolved_of(request).emit == FINAL else ASK_FINAL
+        resolved = _resolved_of(request)
+        hint = ASK_FINAL if resolved.emit != FINAL else ASK_APART if resolved.state.whole else ASK_LATER
         raise StreamingNotSupported(f"no strategy can answer this query on a stream ({reasons})", hint=hint)
     raise NoPhysicalPlan(
         f"no strategy can answer this query ({reasons})",
-        hint=_advice(_resolved_of(request)),
+        hint=_advice(request),
     )
 
 
-def _advice(resolved: ResolvedQuery) -> str:
+def _advice(request: object) -> str:
     """Returns what to write in place of a query that no strategy answers."""
+    resolved = _resolved_of(request)
+    if isinstance(request, complete.SurveyRequest):
+        return "there is no graph to survey; count the trends with count_complete_trends()"
     if isinstance(resolved.query.pattern, And) and not has_sides_apart(resolved.query.pattern):
         return "give the sides of AND different variable names, or add SLIDE, with which each window counts by itself"
     return "take the predicate that is named apart, or ask for each side of AND by itself"

@@ -18,6 +18,8 @@ from cetdsl.planning.sorting import why_not_sorted_by_kernel
 
 #: The hint for a query that no stream can answer.
 ASK_LATER = "store the stream's events, and ask the same of them where they are read with spark.read"
+#: The hint for a query that cannot use events that are kept for queries that come and go.
+ASK_APART = "ask for this query by itself, or leave keep= away"
 #: The hint for a query that a stream can only answer finally.
 ASK_FINAL = "leave emit= away: each answer is then given once, when it is final"
 

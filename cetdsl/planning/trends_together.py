@@ -13,7 +13,7 @@ import attrs
 
 from cetdsl.analysis.guards import may_fail
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import UnsupportedQuery
+from cetdsl.errors import UnsupportedQuery, of_query
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
@@ -116,7 +116,7 @@ def plan_trends_together(
         try:
             decision = plan_trends(queries[name], columns, limit, Detection(algorithm=algorithm))
         except UnsupportedQuery as error:
-            raise UnsupportedQuery(f"query {name!r}: {error.message}", hint=error.hint) from None
+            raise of_query(name, error) from None
         alone.append(ListedAlone(name, decision.plan, decision.strategy, why, source_of(queries[name]).shown_keys))
     refuse_scattered([*planned, *(one.plan for one in alone)])
     listed = ListTogether(planned, tuple(alone), columns, limit)

@@ -14,6 +14,7 @@ from typing import TypeVar
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.errors import NoPhysicalPlan, UnsupportedQuery, of_query
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, ListColumn
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
@@ -63,7 +64,10 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
     taken = set(queries)
     for name, resolved in queries.items():
         aggregates = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
-        decision = plan_aggregate(resolved, aggregates, number, _STRATEGIES)
+        try:
+            decision = plan_aggregate(resolved, aggregates, number, _STRATEGIES)
+        except (UnsupportedQuery, NoPhysicalPlan) as error:
+            raise of_query(name, error) from None
         policy = resolved.query.matching
         if decision.strategy == strategy_name(kernel) and policy == ANY:
             together[name] = _asked(name, decision.plan, queries, taken)

@@ -288,7 +288,7 @@ class ConditionReader(ExpressionReader):
         while place < end:
             # A field may have the name of a keyword.
             word = "" if self._upper(place - 1) == "." else self._upper(place)
-            depth -= word in (")", "]", "END")
+            depth -= word in (")", "]") or (word == "END" and not self._is_operand(place, end))
             if not depth:
                 yield place
             depth += word in ("(", "[", "CASE")

@@ -13,10 +13,10 @@ import attrs
 
 from cetdsl.pattern.text import in_backquotes
 from cetdsl.rows.tokens import Kind, Token, arguments_of, openings_of, word_at
-from cetdsl.rows.words import SYNTAX
+from cetdsl.rows.words import BEFORE_OPERAND, SYNTAX
 
-#: Words of Spark's syntax before an operand. After all other words, parentheses hold a list, or arguments.
-_BEFORE_OPERAND = frozenset(("AND", "BETWEEN", "CASE", "DISTINCT", "ELSE", "FROM", "LIKE", "NOT", "OR", "THEN", "WHEN"))
+#: Words before parentheses around an expression. After all others, they hold arguments, or a list, as after LIKE ALL.
+_BEFORE_EXPRESSION = BEFORE_OPERAND - {"ALL"}
 #: Words of Spark's syntax that end an operand.
 _OPERANDS = {"END", "FALSE", "NULL", "TRUE"}
 
@@ -108,4 +108,4 @@ def _is_called(tokens: Sequence[Token], opening: int) -> bool:
     if opening < 1:
         return False
     before = tokens[opening - 1]
-    return (before.is_name and before.upper not in _BEFORE_OPERAND) or before.upper in (")", "]")
+    return (before.is_name and before.upper not in _BEFORE_EXPRESSION) or before.upper in (")", "]")

@@ -22,6 +22,9 @@ from cetdsl.rows.scope import Scope
 from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_type, word_at
 from cetdsl.rows.words import (
     AGGREGATES,
+    BEFORE_OPERAND,
+    BEHIND_OPERAND,
+    COLUMNS_AS_WELL,
     COUNTED_EVERYWHERE,
     GENERATORS,
     LOGICAL,
@@ -120,7 +123,10 @@ class ExpressionReader:
         if not token.is_name or self._upper(place - 1) in (".", ":", "AS") or behind == "=>" or self._is_field(place):
             # No name of a column: a field, an alias or type after AS, or the name of an argument.
             return token.text, place + 1
-        if token.kind is Kind.WORD and word in ("RUNNING", "FINAL") and self._upper(place + 1) in NAVIGATION:
+        if token.kind is Kind.WORD and word in ("RUNNING", "FINAL") and self._begins_operand(place + 1, end):
+            if self._upper(place + 1) not in NAVIGATION:
+                hint = f"write {word} before FIRST, LAST or an aggregate, as in {word} LAST(A.x)"
+                self._fail(f"{word} cannot stand before {self.tokens[place + 1].text}", hint, token)
             return self.call(place)
         if token.kind is Kind.WORD and behind == "(" and word in NAVIGATION:
             return self.call(place)
@@ -153,6 +159,10 @@ class ExpressionReader:
         self.unknown.append(token)
         return token.text, place + 1
 
+    def _begins_operand(self, place: int, end: int) -> bool:
+        """Whether a name at a place begins an operand, so that a word before it is none."""
+        return place < end and self.tokens[place].is_name and self._upper(place) not in BEHIND_OPERAND
+
     def _is_field(self, place: int) -> bool:
         """Whether a word names the field of a struct before it."""
         return self._fields.are_named_by(place) and not self._is_syntax(place, len(self.tokens))
@@ -161,7 +171,8 @@ class ExpressionReader:
         """Whether a parenthesis begins a subquery: ``(SELECT ...)``, ``(FROM ...)``, ``(VALUES 1)``, ``(TABLE t)``."""
         word, following = self._upper(place + 1), self.tokens[place + 2] if place + 2 < end else None
         if word == "FROM":
-            return self._upper(place - 1) != "TRIM"
+            is_source = following is not None and (following.kind is not Kind.SYMBOL or following.text == "(")
+            return is_source and self._upper(place - 1) != "TRIM" and not self._is_operand(place + 1, end)
         if word in ("VALUES", "TABLE") and following is not None:
             return following.kind is not Kind.SYMBOL or (word == "VALUES" and following.text == "(")
         return word in ("SELECT", "WITH")
@@ -191,7 +202,7 @@ class ExpressionReader:
         if token.kind is Kind.QUOTED:
             return False
         if word in SYNTAX:
-            return True
+            return not self._is_operand(place, end)
         if word in TYPED and place + 1 < end and self.tokens[place + 1].kind is Kind.STRING:
             return True
         if word in UNITS and (self._in_interval(place) or self._is_unit_of_call(place)):
@@ -201,6 +212,28 @@ class ExpressionReader:
         if word in ("FOR", "PLACING") and self._upper(place - 1) not in ("(", ","):
             return self._upper(self._fields.openings[place] - 1) in TAKE_FOR
         return self._in_type(place)
+
+    def _is_operand(self, place: int, end: int) -> bool:
+        """Whether a word of syntax names a column, because nothing else can stand there: ``end > 1``, ``LAST(to)``."""
+        token, word = self.tokens[place], self._upper(place)
+        if word not in COLUMNS_AS_WELL or token.kind is not Kind.WORD or not self._is_operand_due(place, end):
+            return False
+        behind = self.tokens[place + 1] if place + 1 < end else None
+        if behind is not None and behind.kind is not Kind.SYMBOL and behind.upper not in BEHIND_OPERAND:
+            return False
+        return self.scope.find_column(token.name, token.span) is not None
+
+    def _is_operand_due(self, place: int, end: int) -> bool:
+        """Whether what stands before a place is to be followed by an operand."""
+        if place == 0:
+            return True
+        before = self.tokens[place - 1]
+        if before.kind is Kind.SYMBOL:
+            is_of_trim = before.text == "(" and self._upper(place - 2) == "TRIM" and self._upper(place) == "FROM"
+            return before.text not in (")", "]") and not is_of_trim
+        if before.upper == "DISTINCT" and self._upper(place - 2) != "(":
+            return False  # that of IS DISTINCT FROM
+        return before.kind is Kind.WORD and before.upper in BEFORE_OPERAND and not self._is_operand(place - 1, end)
 
     def _in_interval(self, place: int) -> bool:
         """Whether a word is a unit of INTERVAL: ``INTERVAL '1' DAY``, ``INTERVAL 1 day 2 hours``."""
@@ -284,7 +317,8 @@ class ExpressionReader:
         last = self.tokens[begin]
         if end - begin != 1 or last.kind is not Kind.NUMBER or not last.text.isdecimal() or int(last.text) >= 2**31:
             at = self.tokens[min(begin, len(self.tokens) - 1)]
-            self._fail(f"the number of rows of {token.text} is no whole number", "write a literal, such as 2", at)
+            wrong = f"the number of rows of {token.text} is no whole number below 2^31"
+            self._fail(wrong, "write a literal, such as 2", at)
         return int(last.text)
 
     def _inner(self, begin: int, end: int, call: Token, move: int = 0) -> tuple[Value | None, Name | None]:
@@ -353,11 +387,12 @@ class ExpressionReader:
         if self._upper(behind) == "FILTER":
             hint = f"write {word}(CASE WHEN condition THEN value END)"
             self._fail("FILTER is not known of rows of a match", hint, self.tokens[behind], UnsupportedQuery)
-        if len(arguments) != 1 or arguments[0][0] == arguments[0][1]:
+        begin, end = arguments[0] if len(arguments) == 1 else (0, 0)
+        modified = begin < end and self._upper(begin) in ("DISTINCT", "ALL")
+        distinct = modified and self._upper(begin) == "DISTINCT"
+        begin += modified
+        if begin == end:
             self._fail(f"{token.text} takes one argument", f"write {token.text}(A.x)", token)
-        begin, end = arguments[0]
-        distinct = self._upper(begin) == "DISTINCT"
-        begin += self._upper(begin) in ("DISTINCT", "ALL")
         if word == "COUNT" and (counted := self._counted(begin, end)) is not None:
             if distinct:
                 hint = "count the distinct values of a column: COUNT(DISTINCT A.x)"

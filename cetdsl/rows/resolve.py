@@ -156,7 +156,11 @@ class _Resolver:
 
     def _add_subset(self, name: str, members: Iterable[Name], span: tuple[int, int]) -> None:
         if name.lower() in self._scope.groups:
-            self._scope.fail(f"the subset {name!r} is called like a variable", "give the subset another name", span)
+            is_variable = name.lower() in self._scope.numbers
+            wrong = (
+                f"the subset {name!r} is called like a variable" if is_variable else f"there are two subsets {name!r}"
+            )
+            self._scope.fail(wrong, "give the subset another name", span)
         numbers = set()
         for member in members:
             number = self._scope.numbers.get(member.name.lower())

@@ -5,7 +5,7 @@ For slots and moved values see :mod:`~cetdsl.rows.resolved`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NoReturn
 
 from cetdsl.errors import CetdslError, ResolutionError, UnknownColumn, UnknownVariable, nearest
@@ -54,7 +54,7 @@ class Scope:
     def unknown_variable(self, name: Name, message: str, known: Iterable[str]) -> NoReturn:
         """Raises an error for a name that is not among those that are ``known``."""
         names = [self.variables[one].name if one in self.variables else one for one in known]
-        hint = nearest(name.name, names, f"its variables are {', '.join(names)}")
+        hint = nearest(name.name, names, f"its variables are {', '.join(names)}") if names else "add it to PATTERN"
         self.fail(f"{message} {name.name!r}", hint, name.span, UnknownVariable)
 
     def members(self, name: Name) -> tuple[bool, ...]:
@@ -77,9 +77,7 @@ class Scope:
         """Returns the number of a column; raises if no column has the name."""
         found = self.find_column(name.name, name.span)
         if found is None:
-            error = UnknownColumn.among(name.name, self.columns)
-            error.span, error.text = name.span, self.clause.text
-            raise error
+            raise unknown_column(name.name, name.span, self.clause.text, self.columns, self.groups)
         return found
 
     def slot(self, wanted: Wanted) -> str:
@@ -89,6 +87,26 @@ class Scope:
     def moved_value(self, value: Value) -> str:
         """Returns the SQL that names a moved value, which is added if it is new."""
         return moved_name(self.moved.setdefault(value, len(self.moved)))
+
+
+def unknown_column(
+    name: str, span: tuple[int, int], text: str, columns: Sequence[str], variables: Collection[str]
+) -> UnknownColumn:
+    """Returns the error for a name at a place of a clause that is no column of its rows.
+
+    Examples
+    --------
+    >>> print(unknown_column("a", (0, 1), "a", ["x"], ["a"]).hint)
+    a is a variable: name a column of its rows, as in a.x, or count them, COUNT(a.*)
+    """
+    error = UnknownColumn.among(name, columns)
+    error.span, error.text = span, text
+    if name.upper() in ("CLASSIFIER", "MATCH_NUMBER"):
+        error.hint = f"write {name.upper()}()"
+    elif name.lower() in map(str.lower, variables):
+        of_rows = f"{name}.{columns[0] if columns else 'x'}"
+        error.hint = f"{name} is a variable: name a column of its rows, as in {of_rows}, or count them, COUNT({name}.*)"
+    return error
 
 
 def _variables_of(node: RowPattern) -> Iterable[Variable]:

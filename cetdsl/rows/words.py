@@ -39,6 +39,16 @@ SYNTAX = frozenset(
     DIV ELSE END ESCAPE EXISTS EXTRACT FALSE FROM ILIKE IN INTERVAL IS LEADING LIKE NOT NULL OR OVERLAY REGEXP RLIKE
     SELECT SIMILAR SOME THEN TO TRAILING TRUE USING WHEN WHERE""".split()  # noqa: SIM905 - a list would take a page
 )
+#: Words of syntax that may be columns without backquotes, because no operand begins with them otherwise.
+COLUMNS_AS_WELL = frozenset(("ASC", "DESC", "END", "FROM", "TO", "USING"))
+#: Words of syntax that stand behind an operand.
+BEHIND_OPERAND = COLUMNS_AS_WELL | set(
+    """AND AS BETWEEN COLLATE DIV ELSE ESCAPE ILIKE IN IS LIKE NOT OR REGEXP RLIKE SIMILAR THEN WHEN""".split()  # noqa: SIM905
+)
+#: Words of syntax that stand before an operand.
+BEFORE_OPERAND = frozenset(
+    """ALL AND BETWEEN CASE DISTINCT DIV ELSE ESCAPE FROM ILIKE LIKE NOT OR REGEXP RLIKE THEN WHEN""".split()  # noqa: SIM905
+)
 UNITS = frozenset(
     f"{unit}{ending}"
     for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")

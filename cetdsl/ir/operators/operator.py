@@ -49,7 +49,7 @@ class Operator:
     walks: ClassVar[bool] = False
     indexed: ClassVar[bool] = False
     aggregates: ClassVar[bool] = False
-    only_batch: ClassVar[str | None] = "it puts together what is known when all events are"
+    only_batch: ClassVar[str | None] = "it needs all events, and those of a stream never end"
 
     @property
     def children(self) -> tuple[Operator, ...]:

@@ -198,7 +198,7 @@ class _Evaluation:
     def _like(self, tested: Node, wanted: Node) -> pa.Array:
         if not isinstance(wanted, Constant) or not isinstance(wanted.value, str):
             _refuse("LIKE of what is no constant")
-        return pc.match_like(self.of(tested), wanted.value)
+        return pc.match_like(_cast(self.of(tested), pa.string()), wanted.value)
 
 
 def _constant(node: Constant, rows: int) -> pa.Array:

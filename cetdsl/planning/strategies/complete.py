@@ -55,7 +55,7 @@ from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.extremes import with_ends_decided, with_extremes
 from cetdsl.planning.listed_pairs import with_listed_pairs
 from cetdsl.planning.shadows import TooMany, plan_shadows
-from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
+from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_together, list_trends, with_lists
 from cetdsl.planning.strategies.kernel import about_pivots, base_spec, merged, why_not_along_edges
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
 
@@ -290,8 +290,13 @@ def candidates(request: CompleteRequest) -> _Plan:
 def definition(request: CompleteRequest) -> _Plan:
     """Lists all trends, and where complete ones are asked for, drops those that others contain."""
     if request.completeness == ALL:
-        return list_trends(TrendsRequest(request.resolved, request.columns, request.limit, request.compiled))
+        return list_trends(_of_all(request))
     return _shown(defined(request), request)
+
+
+def _of_all(request: CompleteRequest) -> TrendsRequest:
+    """Returns the request for all trends, complete or not."""
+    return TrendsRequest(request.resolved, request.columns, request.limit, request.compiled)
 
 
 def _shown(listed: _Plan, request: CompleteRequest) -> _Plan:
@@ -300,9 +305,15 @@ def _shown(listed: _Plan, request: CompleteRequest) -> _Plan:
 
 
 def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
-    """Lists the trends by the definition, complete or all, with ``more`` columns of their events; in one scan."""
+    """Lists the trends by the definition, complete or all, with ``more`` columns of their events, unshown.
+
+    What an AND lists are pairs of trends, which are asked for only where all trends are.
+    """
+    columns = {*request.columns, *more}
+    if len(request.compiled) != 1:
+        return list_together(with_lists(_of_all(request)), columns)
     compiled = with_listed_pairs(request.compiled[0], request.resolved)
-    scan, columns = Scan(source_of(request.resolved), compiled), {*request.columns, *more}
+    scan = Scan(source_of(request.resolved), compiled)
     if request.completeness == ALL:
         return any_trends(scan, columns)
     return _sifted(any_trends(scan, columns, identified=True), request)
@@ -447,8 +458,6 @@ def top_candidates(request: TopRequest) -> _Plan:
 
 def top_definition(request: TopRequest) -> _Plan:
     """Finds the heaviest trends of the definition, which are listed."""
-    if len(request.complete.compiled) != 1:
-        return Declined(_PAIRED)
     return _heaviest(defined(request.complete, columns_in((request.by,))), request)
 
 

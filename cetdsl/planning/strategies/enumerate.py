@@ -55,19 +55,23 @@ def list_as_compiled(request: TrendsRequest) -> Operator:
     """Enumerates trends; Spark tests the predicates that no kernel evaluates on each finished trend."""
     source = source_of(request.resolved)
     if isinstance(request.resolved.query.pattern, And):
-        if not has_sides_apart(request.resolved.query.pattern):
-            raise UnsupportedQuery(
-                "trends() cannot list the pairs of an AND whose sides share a variable",
-                hint="give the two sides different variable names, or count the pairs with count_trends()",
-            )
-        listed = joined(request, source, set(request.columns))
-        return limited(ShowTrends(listed, request.columns), request.limit)
+        return limited(ShowTrends(list_together(request, request.columns), request.columns), request.limit)
     scan = Scan(source, request.compiled[0])
     if scan.compiled.unfinished:
         return limited(ShowTrends(any_trends(scan, request.columns), request.columns), request.limit)
     spec = base_spec(source, scan.compiled)
     listed = ListTrends(scan, spec, request.columns, request.limit, named=True)
     return limited(listed, request.limit)
+
+
+def list_together(request: TrendsRequest, columns: Iterable[str]) -> Operator:
+    """Lists the trends of an AND, one of each side, with at least these columns of their events; see :func:`joined`."""
+    if not has_sides_apart(request.resolved.query.pattern):
+        raise UnsupportedQuery(
+            "trends() cannot list the pairs of an AND whose sides share a variable",
+            hint="give the two sides different variable names, or count the pairs with count_trends()",
+        )
+    return joined(request, source_of(request.resolved), set(columns))
 
 
 def joined(request: AggregateRequest | TrendsRequest, source: Source, columns: set[str]) -> Operator:

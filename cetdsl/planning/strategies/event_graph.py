@@ -58,5 +58,5 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
 def _no_graph(reason: str, instead: str = "") -> UnsupportedQuery:
     return UnsupportedQuery(
         f"the trends of this query are not the paths of a graph of events: {reason}",
-        hint=f"{instead}list them with trends() or complete_trends()",
+        hint=f"{instead}list them with trends()",
     )
