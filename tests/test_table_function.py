@@ -150,6 +150,7 @@ def test_a_name_that_sql_cannot_call_is_refused(spark: Any, name: Any) -> None:
         ("MEASURES SUM(m) AS x PATTERN (A)", UnsupportedQuery, "decimal(6,2)", "SUM(m)"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS price + 1", CetdslError, "of type int", "price + 1"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS nowhere > 1", UnknownColumn, "nowhere", "nowhere"),
+        ("MEASURES CLASSIFIER || 'x' AS x PATTERN (A)", UnknownColumn, "no column 'CLASSIFIER'", "CLASSIFIER"),
         ("MEASURES 1 AS x PATTERN (A) DEFINE A AS s > 1", UnsupportedQuery, "int32 and string", "s > 1"),
         (
             "MEASURES 1 AS x PATTERN (A) DEFINE A AS at - INTERVAL 1 DAY > at",
@@ -199,6 +200,8 @@ def test_what_only_spark_can_evaluate_is_refused_before_rows_come(
     with pytest.raises(kind) as caught:
         TableMatch(table.schema, clause)
     assert message in caught.value.message
+    if at in ("CLASSIFIER", "MATCH_NUMBER"):
+        assert caught.value.hint == f"write {at}()"
     if at:
         assert caught.value.text == clause
         assert caught.value.span is not None

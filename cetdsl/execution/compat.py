@@ -210,8 +210,8 @@ def refuse_second_reader(stream: DataFrame) -> None:
 def is_narrow_behind_watermark(plan: str) -> bool:
     r"""Whether only operators without an exchange stand above the watermarks in the text of a physical plan.
 
-    A line that is none of an operator, because a constant or a name has a line break, counts as one with an exchange,
-    and so does a text that was cut.
+    A line that names no operator, because a constant or a column's name has a line break, counts as an operator with an
+    exchange, and so does a text that was cut.
 
     Examples
     --------

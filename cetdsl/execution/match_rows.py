@@ -72,7 +72,6 @@ from cetdsl.rows.resolved import (
     placed,
     slot_name,
 )
-from cetdsl.rows.scope import unknown_column
 
 #: The outputs of a clause, as the specification for kernels names them.
 OUTPUTS = {
@@ -373,8 +372,7 @@ class _Match:
         text = self._match.clause.text
         condition = condition_of(error.__cause__)
         if condition.startswith("UNRESOLVED_COLUMN") and expression.unknown:
-            token = expression.unknown[0]
-            return unknown_column(token.name, token.span, text, self._match.columns, self._match.variables)
+            return self._match.unknown_column(expression.unknown[0])
         message = self._in_words_of_the_user(error.message.replace("evaluate the clause", f"evaluate {what}"))
         if isinstance(error, ParseError):
             return ParseError(message, hint=error.hint, span=expression.span, text=text)

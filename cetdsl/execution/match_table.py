@@ -23,7 +23,6 @@ from cetdsl.errors import (
     CountOverflow,
     NullTime,
     QueryTypeError,
-    UnknownColumn,
     UnsupportedQuery,
     WindowError,
 )
@@ -116,9 +115,7 @@ class TableMatch:
     def _refuse_unknown_words(self) -> None:
         unknown = list(self._match.unknown) + [word for each in self._match.measures for word in each.unknown]
         for token in unknown:
-            error = UnknownColumn.among(token.name, self._match.columns)
-            error.span, error.text = token.span, self._match.clause.text
-            raise error
+            raise self._match.unknown_column(token)
 
     def _pointing(self, span: tuple[int, int], compute: Callable[[], pa.Array]) -> pa.Array:
         """Computes a value; an error points at the expression."""

@@ -64,9 +64,14 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
 def run(df: DataFrame, plan: Operator, given: Callable[[DataFrame], DataFrame] | None = None) -> DataFrame:
     """Returns the lazy answer of a physical plan over a DataFrame of events; ``given`` may transform the rows first."""
     with own_errors():
-        check_readers(df, plan)
-        rows = execute(df, plan).data
+        rows = execute_whole(df, plan).data
         return answers(rows if given is None else given(rows))
+
+
+def execute_whole(df: DataFrame, plan: Operator) -> Rows:
+    """Returns the rows of a plan that is a query of its own, lazily; raises if Spark cannot serve all its readers."""
+    check_readers(df, plan)
+    return execute(df, plan)
 
 
 def check_readers(df: DataFrame, plan: Operator) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from cetdsl.execution.compat import noted_type, own_errors
 from cetdsl.execution.expressions import union
-from cetdsl.execution.operators import Rows, check_readers, execute, runs
+from cetdsl.execution.operators import Rows, check_readers, execute, execute_whole, runs
 from cetdsl.execution.trends import trend_field
 from cetdsl.ir.operators import DetectTogether, ListTogether, MeasureInstances, Operator
 from cetdsl.ir.slots import WORK, InstancesSpec
@@ -75,8 +75,7 @@ def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> Tr
                 shown = (*member.keys, *(("window",) if member.sliding else ()), "trend")
                 listed[member.name] = ListedRows(member.name, rows, shown, False)
         for single in plan.alone:
-            check_readers(df, single.plan)
-            rows = execute(df, single.plan).data
+            rows = execute_whole(df, single.plan).data
             listed[single.name] = ListedRows(single.name, rows, tuple(rows.columns), True)
         return TrendsOfAll(df, plan, tuple(passes), tuple(listed[name] for name in order))
 

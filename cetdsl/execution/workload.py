@@ -18,7 +18,7 @@ from cetdsl.execution.compat import arrow_type, is_case_sensitive, own_errors
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine, of_first
 from cetdsl.execution.observed import answers, decisions
-from cetdsl.execution.operators import Rows, check_readers, execute, runs
+from cetdsl.execution.operators import Rows, check_readers, execute, execute_whole, runs
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import KEY, METRICS, POOLED, QUERY, WINDOW, of_pool
 from cetdsl.ir.operators import AnswerTogether, MergeTogether, PropagateTogether
@@ -91,9 +91,10 @@ def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> 
             outputs = tuple(zip(member.outputs, own, strict=True))
             answered[member.name] = Answered(member.name, rows.data, number, groups, outputs, member.sliding)
     for alone in plan.alone:
-        check_readers(df, alone.plan)
         groups, outputs = (tuple((name, name) for name in names) for names in (alone.groups, alone.outputs))
-        answered[alone.name] = Answered(alone.name, execute(df, alone.plan).data, -1, groups, outputs, alone.sliding)
+        answered[alone.name] = Answered(
+            alone.name, execute_whole(df, alone.plan).data, -1, groups, outputs, alone.sliding
+        )
     return WorkloadRows(df, plan, tuple(passes), tuple(answered[name] for name in order))
 
 

@@ -6,10 +6,11 @@ such as ``PREV(price)``. The columns for these have names with a blank, which no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import attrs
 
+from cetdsl.errors import UnknownColumn
 from cetdsl.ir.rows import Pointed
 from cetdsl.pattern.text import in_backquotes
 from cetdsl.rows.dependent import Tree
@@ -146,6 +147,10 @@ class ResolvedMatch:
         spans = tuple((tokens[0].start, tokens[-1].end) if tokens else (0, 0) for tokens in found)
         return Pointed(self.clause.text, self.clause.skip.span, spans)
 
+    def unknown_column(self, word: Token) -> UnknownColumn:
+        """Returns the error for a word of the clause that is no column, and that Spark does not know either."""
+        return unknown_column(word.name, word.span, self.clause.text, self.columns, self.variables)
+
 
 def column(number: int) -> str:
     """Returns the SQL that names a column of the DataFrame."""
@@ -160,3 +165,23 @@ def slot_name(number: int) -> str:
 def moved_name(number: int) -> str:
     """Returns the SQL that names a moved value."""
     return in_backquotes(f"moved {number}")
+
+
+def unknown_column(
+    name: str, span: tuple[int, int], text: str, columns: Sequence[str], variables: Collection[str]
+) -> UnknownColumn:
+    """Returns the error for a name at a place of a clause that is no column of its rows.
+
+    Examples
+    --------
+    >>> print(unknown_column("a", (0, 1), "a", ["x"], ["a"]).hint)
+    a is a variable: name a column of its rows, as in a.x, or count them, COUNT(a.*)
+    """
+    error = UnknownColumn.among(name, columns)
+    error.span, error.text = span, text
+    if name.upper() in ("CLASSIFIER", "MATCH_NUMBER"):
+        error.hint = f"write {name.upper()}()"
+    elif name.lower() in map(str.lower, variables):
+        of_rows = f"{name}.{columns[0] if columns else 'x'}"
+        error.hint = f"{name} is a variable: name a column of its rows, as in {of_rows}, or count them, COUNT({name}.*)"
+    return error

@@ -5,10 +5,10 @@ For slots and moved values see :mod:`~cetdsl.rows.resolved`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from cetdsl.errors import CetdslError, ResolutionError, UnknownColumn, UnknownVariable, nearest
+from cetdsl.errors import CetdslError, ResolutionError, UnknownVariable, nearest
 from cetdsl.rows.nodes import (
     Alternation,
     Concatenation,
@@ -20,7 +20,7 @@ from cetdsl.rows.nodes import (
     RowPattern,
     Variable,
 )
-from cetdsl.rows.resolved import Value, Wanted, moved_name, slot_name
+from cetdsl.rows.resolved import Value, Wanted, moved_name, slot_name, unknown_column
 
 
 class Scope:
@@ -87,26 +87,6 @@ class Scope:
     def moved_value(self, value: Value) -> str:
         """Returns the SQL that names a moved value, which is added if it is new."""
         return moved_name(self.moved.setdefault(value, len(self.moved)))
-
-
-def unknown_column(
-    name: str, span: tuple[int, int], text: str, columns: Sequence[str], variables: Collection[str]
-) -> UnknownColumn:
-    """Returns the error for a name at a place of a clause that is no column of its rows.
-
-    Examples
-    --------
-    >>> print(unknown_column("a", (0, 1), "a", ["x"], ["a"]).hint)
-    a is a variable: name a column of its rows, as in a.x, or count them, COUNT(a.*)
-    """
-    error = UnknownColumn.among(name, columns)
-    error.span, error.text = span, text
-    if name.upper() in ("CLASSIFIER", "MATCH_NUMBER"):
-        error.hint = f"write {name.upper()}()"
-    elif name.lower() in map(str.lower, variables):
-        of_rows = f"{name}.{columns[0] if columns else 'x'}"
-        error.hint = f"{name} is a variable: name a column of its rows, as in {of_rows}, or count them, COUNT({name}.*)"
-    return error
 
 
 def _variables_of(node: RowPattern) -> Iterable[Variable]:

@@ -33,7 +33,8 @@ GENERATORS = {
     ),
     **dict.fromkeys(("WINDOW", "SESSION_WINDOW"), "write date_trunc('hour', ...), or take windows of the answer"),
 }
-#: Words that are part of Spark's syntax even if a column has such a name; in backquotes they name the column.
+#: Words that are part of Spark's syntax even if a column has such a name; in backquotes they name the column. Some name
+#: it without backquotes where only a column can stand: :data:`COLUMNS_AS_WELL`.
 SYNTAX = frozenset(
     """ALL AND ANY AS ASC BETWEEN BOTH CASE CAST COLLATE CROSS CURRENT_DATE CURRENT_TIMESTAMP CURRENT_USER DESC DISTINCT
     DIV ELSE END ESCAPE EXISTS EXTRACT FALSE FROM ILIKE IN INTERVAL IS LEADING LIKE NOT NULL OR OVERLAY REGEXP RLIKE
