@@ -31,6 +31,7 @@ from test_streaming import (
 
 import cetdsl as cet
 from cetdsl import errors
+from cetdsl.kernels.detect.learned import HALF_LIFE
 
 pytestmark = pytest.mark.simple_plans
 WITHIN = "WITHIN 10 seconds SLIDE 5 seconds"
@@ -254,6 +255,37 @@ def test_explain_says_how_events_are_kept(spark: Any, marked: DataFrame) -> None
 
 
 @pytest.mark.classic
+@pytest.mark.classic
+@pytest.mark.usefixtures("_once")
+def test_statistics_for_plans_stay_when_their_events_have_passed(spark: Any, tmp_path: Path) -> None:
+    """They are those of all events so far, of which the oldest count less, also if the stream is started again."""
+    many = [at(n, case, "A", x=1) for n in range(8) for case in (0, 1)] + [at(8, 0, "B", x=0), at(8, 1, "C", x=2)]
+    few = [at(25, 0, "A", x=1), at(26, 0, "B", x=2)]
+    live = Live(spark, tmp_path, [many, few])
+    text = "PATTERN SEQ(A, B, C) WHERE A.x < B.x GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+    asked = cet.pattern(live.events, text, time="t")
+    assert "keep statistics of the events that have passed" in str(asked.explain("trends", adaptation="invariants"))
+    kept = []
+    for micro_batches in (2, 3):
+        live.arrive(micro_batches)
+        live.run(asked.trends(adaptation="invariants"))
+        checkpoint = shutil.copytree(tmp_path / "answer checkpoint", tmp_path / f"checkpoint{micro_batches}")
+        state = spark.read.format("statestore").option("stateVarName", "statistics").load(str(checkpoint))
+        [row] = state.select("value.counts").collect()
+        kept.append(row.counts)
+    # The duration in seconds, the events of A, B and C, and how many pairs of an A and a B were tried, and passed.
+    (_, a, b, c, tried, passed), (_, *later) = kept
+    assert (a, b, c, passed) == (16, 1, 1, 0)
+    assert tried > 0
+    assert len(kept[0]) == 6
+    old = 0.5 ** (1 / HALF_LIFE)
+    assert later == pytest.approx([16 * old + 1, old + 1, old, tried * old + 64, 64])  # one pair is tried 64 times
+    live.batches.append([at(99 * 24 * 3600, 0, "A")])
+    live.arrive()
+    with pytest.raises(errors.OtherState), errors.recovering():
+        live.run(asked.trends())
+
+
 @pytest.mark.usefixtures("_once")
 def test_state_of_events_holds_nothing_of_what_has_passed(spark: Any, tmp_path: Path) -> None:
     """The last event is no event of the query, and closes all windows: no parcel is left, and no timer."""
