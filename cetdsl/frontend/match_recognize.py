@@ -38,7 +38,8 @@ def match_recognize(
         The side that sorts the rows of a partition and evaluates PREV and NEXT: the kernel, wherever it can, or Spark,
         with window functions. By default the session's setting ``cetdsl.sort``, or ``"auto"`` if it is not set.
     sort_memory : str or int, optional
-        Bytes of rows that the kernel holds while it sorts, before it writes them to disk: ``"48m"`` by default.
+        The memory for rows that the kernel sorts, in bytes or as ``"64m"``; the rest goes to Spark's local directory.
+        By default the session's setting ``cetdsl.sort.memory``, or 48 MiB if it is not set.
 
     Returns
     -------

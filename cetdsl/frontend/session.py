@@ -297,6 +297,8 @@ class PatternFrame(Bound):
             If the query does not fit the DataFrame.
         InvalidNode
             If there is no such ``number`` or ``emit``, or ``name`` is one of the forms of numbers.
+        CountOverflow
+            When the DataFrame is computed, if a count does not fit the ``number``.
 
         Examples
         --------
@@ -337,6 +339,8 @@ class PatternFrame(Bound):
             If the query or an aggregate does not fit the DataFrame, or there is nothing to return.
         InvalidNode
             If there is no such ``number`` or ``emit``, or an argument is no aggregate.
+        CountOverflow
+            When the DataFrame is computed, if a count or a sum does not fit the ``number``.
 
         Examples
         --------
@@ -405,8 +409,10 @@ class PatternFrame(Bound):
             The order in which variables are bound, or the tree in which they are joined. The plan changes how long the
             search takes, but not which trends it finds: see :doc:`/how_matches_are_found`. A sequence names all
             variables, one after the other for an order, or in nested pairs for a tree, as in ``["A", ["B", "C"]]``.
-            ``auto`` uses a sample of each chunk of events, or ``statistics``, and takes the pattern's order unless
-            another one is clearly cheaper.
+            If all variables bind single events, ``auto`` takes a sample of each chunk of events and the order that
+            ``greedy`` finds for it, if this order is expected to have at most 8 partial matches per event, besides one
+            per trend. Otherwise it takes the order of the pattern. With ``statistics``, it leaves this order only for a
+            plan that is expected to cost less than half.
         statistics : mapping or "sample", optional
             The statistics that the plan is chosen by. A mapping has ``"rates"``, the events of each variable per
             second, or per tick; and ``"selectivities"``: for a pair of variables the share of pairs of events for which
@@ -430,9 +436,9 @@ class PatternFrame(Bound):
         times : bool
             Whether the columns ``first_time`` and ``last_time`` give the times of a trend's first and last event.
         emit : {"final", "eager"}
-            When a stream gives a trend. ``final``: when no later event can forbid it any more. ``eager``: as soon as
-            its last event has come, which needs a pattern without NOT; such a stream is written with
-            ``outputMode("update")``. Each trend is given once either way.
+            When a stream gives a trend. ``final``: when its window, or the time bucket in which it begins, closes.
+            ``eager``: at the trigger that reads the last of its events that was missing, which needs a pattern without
+            NOT and ``outputMode("update")``. Either way a trend is given once, or once for each sliding window.
 
         Returns
         -------
@@ -447,13 +453,15 @@ class PatternFrame(Bound):
         ------
         InvalidNode
             If there is no such layout, ``emit``, plan, adaptation or algorithm; the statistics are malformed; the plan
-            leaves out, repeats or negates a variable; or the layout would have two columns of one name.
+            leaves out, repeats or negates a variable; a given order is combined with an adaptation; the limit is no
+            whole number from 0 up; or the layout would have two columns of one name.
         UnknownVariable
             If the plan or the statistics name a variable that the pattern does not have.
         UnsupportedQuery
             If ``algorithm="joins"`` cannot put the trends of this query together.
         StreamingNotSupported
-            If the long layout, or ``emit="eager"`` with a NOT in the pattern, is asked for on a stream.
+            If a stream is asked for a limit, the long layout, a sample, joins, or ``emit="eager"`` with a NOT in the
+            pattern.
 
         Examples
         --------
@@ -636,6 +644,10 @@ class PatternFrame(Bound):
         ------
         UnsupportedQuery
             If the trends are not put together by a plan.
+        InvalidNode
+            If there is no such plan or adaptation, or the statistics are malformed.
+        UnknownVariable
+            If the plan or the statistics name a variable that the pattern does not have.
         StreamingNotSupported
             If the DataFrame is a stream.
 
@@ -678,6 +690,10 @@ class PatternFrame(Bound):
         ------
         UnsupportedQuery
             If the trends are not put together by a plan.
+        InvalidNode
+            If there is no such plan or adaptation, or the statistics are malformed.
+        UnknownVariable
+            If the plan or the statistics name a variable that the pattern does not have.
         StreamingNotSupported
             If the DataFrame is a stream.
 
@@ -723,11 +739,12 @@ class PatternFrame(Bound):
             its last one.
         algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
             All give the same trends. ``auto`` takes ``balanced`` if there are no keys and no ``WITHIN``, and otherwise
-            the algorithm that suits each graph. If the complete trends are not the paths of a graph, it lists
-            candidates where extreme events decide the predicates, and otherwise takes ``definition``. If Spark limits
-            the memory of a Python worker, by ``spark.executor.pyspark.memory``, ``auto`` first counts the events of
-            each group. If a group has more events than a task can hold, it takes ``joins``, unless ``memory_limit`` is
-            given; for ``"maximal"`` only if each event must equal the one before in some value.
+            walks the graph of each group and window depth first, as ``m-cet`` does. If the complete trends are not the
+            paths of a graph, it lists candidates where extreme events decide the predicates, and otherwise takes
+            ``definition``. If Spark limits the memory of a Python worker, by ``spark.executor.pyspark.memory``,
+            ``auto`` first counts the events of each group. If a group has more events than a task can hold, it takes
+            ``joins``, unless ``memory_limit`` is given; for ``"maximal"`` only if each event must equal the one before
+            in some value.
         memory_limit : str or int, optional
             The memory that each task may use for the graph and for partial trends, in bytes or as ``"512m"``. It is
             refused for ``joins``, which keeps neither in a task.
@@ -825,7 +842,10 @@ class PatternFrame(Bound):
         Raises
         ------
         UnsupportedQuery
-            If ``joins`` are asked for, and the trends are not paths that joins can follow.
+            If the pattern has AND at the top; or ``joins`` are asked for, and the trends are not paths that joins can
+            follow.
+        InvalidNode
+            If there is no such ``completeness``, ``number``, algorithm or ``emit``.
         CountOverflow
             If a count does not fit the ``number``, or joins find one of more than 38 digits for ``decimal`` or
             ``string``. Joins raise it in this call; otherwise it is raised when the DataFrame is computed.
@@ -877,7 +897,7 @@ class PatternFrame(Bound):
             The number of trends to draw. If there are fewer, all of them are the answer.
         seed : int, optional
             The same seed gives the same sample of the same events. If all trends are listed for the sample, as with
-            ``per_group=True`` or when ``explain("complete")`` says so, this holds only if the events are spread over
+            ``per_group=True`` or when ``explain("sample")`` says so, this holds only if the events are spread over
             the tasks in the same way. By default a seed is drawn at random.
         complete : bool
             Whether to draw from the complete trends; False draws from all trends, the rows of :meth:`trends`.
@@ -1057,7 +1077,8 @@ class PatternFrame(Bound):
         completeness : {"maximal", "ends"}
             The meaning of complete, as in :meth:`complete_trends`.
         algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
-            The algorithm to survey, as in :meth:`complete_trends`.
+            The algorithm whose work is predicted: ``m-cet``, ``t-cet``, ``h-cet`` or ``anchors``. Any other is surveyed
+            as ``auto``.
         memory_limit : str or int, optional
             The memory that each task may use, as in :meth:`complete_trends`.
         measure : bool
@@ -1087,7 +1108,14 @@ class PatternFrame(Bound):
         Raises
         ------
         NoPhysicalPlan
-            If the trends of the query are not the paths of a graph.
+            If the trends are not the paths of one graph for each group and window, as with pairwise predicates, or
+            ``WITHIN`` without ``SLIDE``.
+        UnsupportedQuery
+            If the pattern has AND at the top.
+        StreamingNotSupported
+            If the DataFrame is a stream.
+        InvalidNode
+            If an argument is not one of those above.
 
         Examples
         --------
@@ -1169,7 +1197,8 @@ class PatternFrame(Bound):
         ------
         UnsupportedQuery
             If the trends are not the paths of a graph of events, because of a span, an AND at the top, a NOT that
-            depends on the trend, or a predicate on events that are no neighbours.
+            depends on the trend, a predicate on events that are no neighbours, or another matching policy than ``any``;
+            or if ``joins`` are asked for, and the pattern has a NOT.
         StreamingNotSupported
             If the DataFrame is a stream.
 
@@ -1568,10 +1597,10 @@ def pattern(
         to Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, or 48 MiB if it is not set.
     state : {"auto", "windows", "events"}, optional
         How a stream keeps its events until their windows are answered. ``windows``: Spark's own operators keep the
-        events of each window, with any state store. ``events``: each event is kept once, packed, however many windows
-        need it; this takes RocksDB as the state store, see :doc:`/streaming`. ``auto`` is ``events`` where windows
-        overlap and the session supports it, and ``windows`` otherwise. By default the session's setting
-        ``cetdsl.state``, or ``auto`` if it is not set.
+        events of each open window, or matrices of its panes, in any state store. ``events``: each event is kept once,
+        packed, however many windows need it; this takes RocksDB as the state store, see :doc:`/streaming`. ``auto`` is
+        ``events`` for spans and overlapping windows if RocksDB is the state store and protobuf is installed, and
+        ``windows`` otherwise. By default the session's setting ``cetdsl.state``, or ``auto`` if it is not set.
 
     Returns
     -------
@@ -1583,8 +1612,14 @@ def pattern(
         If the text is malformed.
     ResolutionError
         If the query does not fit the DataFrame; several errors are reported at once.
+    InvalidNode
+        If ``df`` is no DataFrame or ``query`` no query, or ``sort``, ``sort_memory``, ``state`` or ``on_null_time`` has
+        no such value.
     WatermarkError
         If a stream has no watermark on the time column.
+    StreamingNotSupported
+        If the query of a stream has no window or puts an event into more than 64, or ``state="events"`` is asked for
+        without RocksDB or protobuf.
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
     EngineError
