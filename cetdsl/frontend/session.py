@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -1414,93 +1414,29 @@ class PatternFrame(Bound):
         surviving        2, those on a trend
         ...
         """
-        of_trends = plan != "auto" or statistics is not None or adaptation is not None or emit == EAGER
-        if stage == "physical" and of_trends:
-            stage = "trends"
-        if is_one_of(number, (*STAGES, *ON_REQUEST)):
-            raise InvalidNode(
-                f"explain() shows one stage, or the first five, and {number!r} is a second one",
-                hint="leave the stages out, or call explain() for each",
-            )
-        # Whatever the stage, an argument has one of its values.
-        check_number(number)
-        check_choice("completeness", completeness, (MAXIMAL, ENDS))
-        check_choice("emit", emit, (FINAL, UPDATE, EAGER))
-        for name, truth in (("measured", measured), ("complete", complete), ("per_group", per_group)):
-            _truth(name, truth, "leave it out, or see the method whose plan the stage shows")
-        given_detection(self._query.pattern, plan, statistics, adaptation, "auto")
-        self._columns(columns)
-        whole("limit", limit)
-        # Elsewhere it may be an algorithm that finds all trends, such as "kernel", which complete trends do not have.
-        of_others = stage not in ("complete", "survey") and is_one_of(algorithm, ALGORITHMS)
-        size = _EXPLAINED if limit is None else limit
-        of_complete = "auto" if of_others else algorithm
-        extraction = given_extraction(of_complete, memory_limit, optimizer, cost_model, anchors)
-        if measured:
-            refuse_streaming(self._df, _MEASURED)
-        begin = perf_counter()
-        resolved = self._analyse(self._query)
-        analysed = perf_counter()
-        rewritten, trace = rewrite(resolved)
-        seconds = {"resolved": analysed - begin, "rewritten": perf_counter() - analysed}
-
-        def told(decide: Callable[[], Decision]) -> Decision:
-            decided = decide()
-            return attrs.evolve(decided, plan=with_sorting(self._df, as_carried_out(self._df, decided.plan)))
-
-        def matches() -> Decision:
-            return self._decide_matches(limit, self._columns(columns))
-
-        def decision() -> Decision:
-            if self._query.selection != Selection():
-                return matches()
-            if emit == EAGER:
-                return trends()
-            return self._decide(self._query.returning or (Returned(COUNT),), number, emit)
-
-        @cache
-        def detection() -> Detection:
-            return self._detection(plan, statistics, adaptation, algorithm)
-
-        def trends() -> Decision:
-            check_emit(emit, "trends", EAGER)
-            return self._decide_trends(limit, self._columns(columns), detection(), emit)
-
-        def counted(decided: Decision) -> tuple[tuple[str, str], ...]:
-            return self._partial_matches(decided, detection()) if stage == "trends" else ()
-
-        def which() -> _Which:
-            return _Which(complete, completeness, self._columns(columns), per_group)
-
-        def answer() -> DataFrame:
-            if emit != EAGER:
-                return run(self._df, decision().plan)
-            return self.trends(
-                limit,
-                columns,
-                plan=plan,
-                statistics=statistics,
-                adaptation=adaptation,
-                algorithm=algorithm,
-                emit=emit,
-            )
-
-        decisions: dict[str, Callable[[], Decision]] = {
-            "trends": trends,
-            "physical": decision,
-            "complete": lambda: self._decide_complete(completeness, extraction, self._columns(columns), limit),
-            "complete_count": lambda: self._decide_complete_count(completeness, "count", number, algorithm, emit),
-            "sample": lambda: self._decide_sample(positive("limit", size), 0, which(), algorithm),
-            "top": lambda: self._decide_top(positive("limit", size), by, which()),
-            "matches": matches,
-        }
-        plans = Plans(
-            dataframe=answer,
-            survey=lambda: self._summed_survey(self._complete(completeness, extraction), measured),
-            decisions={stage: partial(told, decide) for stage, decide in decisions.items()},
+        asked = _Explained(
+            frame=self,
+            stage=stage,
+            number=number,
+            completeness=completeness,
+            algorithm=algorithm,
+            memory_limit=memory_limit,
+            measured=measured,
+            plan=plan,
+            statistics=statistics,
+            adaptation=adaptation,
+            optimizer=optimizer,
+            cost_model=cost_model,
+            anchors=anchors,
+            emit=emit,
+            limit=limit,
+            columns=columns,
+            by=by,
+            complete=complete,
+            per_group=per_group,
         )
-        taking = Measured(seconds, lambda decided: take(self._df, decided.plan), counted) if measured else None
-        return explain_query(stage, Analysed(self._asked, resolved, rewritten, trace), plans, taking)
+        asked.check()
+        return asked.explanation()
 
     def _summed_survey(self, request: CompleteRequest, measured: bool) -> dict[str, Any]:
         """Sums up a survey over all groups and windows; this runs a job."""
@@ -1516,6 +1452,152 @@ class PatternFrame(Bound):
             work = detected.work(self._df, plan_measuring_choice(self._rewritten, detection))
             return chosen_facts((one.plan, one.events, one.partial_matches) for one in work)
         return (("not measured", "partial matches are counted along plans"),)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class _Explained:
+    """The arguments of :meth:`PatternFrame.explain`, and the decisions that its stages show."""
+
+    frame: PatternFrame
+    stage: str | None
+    number: str
+    completeness: str
+    algorithm: str
+    memory_limit: str | int | None
+    measured: bool
+    plan: str | Sequence[Any]
+    statistics: str | Mapping[str, Mapping[Any, float]] | None
+    adaptation: str | Mapping[str, Any] | None
+    optimizer: str
+    cost_model: str
+    anchors: int | None
+    emit: str
+    limit: int | None
+    columns: Sequence[str] | None
+    by: Term | None
+    complete: bool
+    per_group: bool
+
+    def check(self) -> None:
+        """Raises if an argument has no such value, whatever the stage."""
+        if is_one_of(self.number, (*STAGES, *ON_REQUEST)):
+            raise InvalidNode(
+                f"explain() shows one stage, or the first five, and {self.number!r} is a second one",
+                hint="leave the stages out, or call explain() for each",
+            )
+        check_number(self.number)
+        check_choice("completeness", self.completeness, (MAXIMAL, ENDS))
+        check_choice("emit", self.emit, (FINAL, UPDATE, EAGER))
+        truths = {"measured": self.measured, "complete": self.complete, "per_group": self.per_group}
+        for name, truth in truths.items():
+            _truth(name, truth, "leave it out, or see the method whose plan the stage shows")
+        given_detection(self.frame._query.pattern, self.plan, self.statistics, self.adaptation, "auto")
+        whole("limit", self.limit)
+        _ = self._shown, self._extraction  # both check what they are made of
+        if self.measured:
+            refuse_streaming(self.frame._df, _MEASURED)
+
+    def explanation(self) -> Explanation:
+        """Decides how the query is answered, as far as the stage shows it, and returns its views."""
+        frame = self.frame
+        begin = perf_counter()
+        resolved = frame._analyse(frame._query)
+        analysed = perf_counter()
+        rewritten, trace = rewrite(resolved)
+        seconds = {"resolved": analysed - begin, "rewritten": perf_counter() - analysed}
+        plans = Plans(
+            dataframe=self._answer,
+            survey=lambda: frame._summed_survey(frame._complete(self.completeness, self._extraction), self.measured),
+            decisions={stage: partial(self._carried_out, decide) for stage, decide in self._decisions.items()},
+        )
+        taking = Measured(seconds, lambda decided: take(frame._df, decided.plan), self._counted)
+        stage = self._stage_of_plan
+        return explain_query(
+            stage, Analysed(frame._asked, resolved, rewritten, trace), plans, taking if self.measured else None
+        )
+
+    @property
+    def _stage_of_plan(self) -> str | None:
+        """The stage to show: the plan of an answer that only trends have is that of the trends."""
+        given = self.plan != "auto" or self.statistics is not None or self.adaptation is not None
+        return "trends" if self.stage == "physical" and (given or self.emit == EAGER) else self.stage
+
+    @cached_property
+    def _shown(self) -> tuple[str, ...]:
+        return self.frame._columns(self.columns)
+
+    @cached_property
+    def _extraction(self) -> Extraction:
+        # Elsewhere it may be an algorithm that finds all trends, such as "kernel", which complete trends do not have.
+        of_others = self.stage not in ("complete", "survey") and is_one_of(self.algorithm, ALGORITHMS)
+        algorithm = "auto" if of_others else self.algorithm
+        return given_extraction(algorithm, self.memory_limit, self.optimizer, self.cost_model, self.anchors)
+
+    @cached_property
+    def _detection(self) -> Detection:
+        return self.frame._detection(self.plan, self.statistics, self.adaptation, self.algorithm)
+
+    @property
+    def _size(self) -> int:
+        """So many trends are drawn, or are the heaviest."""
+        return positive("limit", _EXPLAINED if self.limit is None else self.limit)
+
+    @property
+    def _which(self) -> _Which:
+        return _Which(self.complete, self.completeness, self._shown, self.per_group)
+
+    @property
+    def _decisions(self) -> dict[str, Callable[[], Decision]]:
+        """By stage, what decides on the plan that it shows."""
+        frame, road = self.frame, self.algorithm
+        return {
+            "trends": self._of_trends,
+            "physical": self._of_answer,
+            "complete": lambda: frame._decide_complete(self.completeness, self._extraction, self._shown, self.limit),
+            "complete_count": lambda: frame._decide_complete_count(
+                self.completeness, "count", self.number, road, self.emit
+            ),
+            "sample": lambda: frame._decide_sample(self._size, 0, self._which, road),
+            "top": lambda: frame._decide_top(self._size, self.by, self._which),
+            "matches": self._of_matches,
+        }
+
+    def _of_trends(self) -> Decision:
+        check_emit(self.emit, "trends", EAGER)
+        return self.frame._decide_trends(self.limit, self._shown, self._detection, self.emit)
+
+    def _of_matches(self) -> Decision:
+        return self.frame._decide_matches(self.limit, self._shown)
+
+    def _of_answer(self) -> Decision:
+        """Decides on the plan of what the query is for: matches, trends that are given early, or aggregates."""
+        query = self.frame._query
+        if query.selection != Selection():
+            return self._of_matches()
+        if self.emit == EAGER:
+            return self._of_trends()
+        return self.frame._decide(query.returning or (Returned(COUNT),), self.number, self.emit)
+
+    def _answer(self) -> DataFrame:
+        if self.emit != EAGER:
+            return run(self.frame._df, self._of_answer().plan)
+        return self.frame.trends(
+            self.limit,
+            self.columns,
+            plan=self.plan,
+            statistics=self.statistics,
+            adaptation=self.adaptation,
+            algorithm=self.algorithm,
+            emit=self.emit,
+        )
+
+    def _carried_out(self, decide: Callable[[], Decision]) -> Decision:
+        """Decides, and settles on what is only decided when a plan is carried out."""
+        decided, df = decide(), self.frame._df
+        return attrs.evolve(decided, plan=with_sorting(df, as_carried_out(df, decided.plan)))
+
+    def _counted(self, decided: Decision) -> tuple[tuple[str, str], ...]:
+        return self.frame._partial_matches(decided, self._detection) if self._stage_of_plan == "trends" else ()
 
 
 def computed_by(query: Query, df: DataFrame) -> tuple[Computed, ...]:
