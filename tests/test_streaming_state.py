@@ -255,7 +255,6 @@ def test_explain_says_how_events_are_kept(spark: Any, marked: DataFrame) -> None
 
 
 @pytest.mark.classic
-@pytest.mark.classic
 @pytest.mark.usefixtures("_once")
 def test_statistics_for_plans_stay_when_their_events_have_passed(spark: Any, tmp_path: Path) -> None:
     """They are those of all events so far, of which the oldest count less, also if the stream is started again."""
@@ -280,10 +279,27 @@ def test_statistics_for_plans_stay_when_their_events_have_passed(spark: Any, tmp
     assert len(kept[0]) == 6
     old = 0.5 ** (1 / HALF_LIFE)
     assert later == pytest.approx([16 * old + 1, old + 1, old, tried * old + 64, 64])  # one pair is tried 64 times
-    live.batches.append([at(99 * 24 * 3600, 0, "A")])
-    live.arrive()
-    with pytest.raises(errors.OtherState), errors.recovering():
-        live.run(asked.trends())
+
+
+@pytest.mark.classic
+@pytest.mark.usefixtures("_once")
+def test_statistics_begin_anew_if_a_restarted_stream_compares_other_things(spark: Any, tmp_path: Path) -> None:
+    """Each query finds the same trends, so all runs together give those of a batch, whoever answers a window."""
+    each = [[at(20 * n, 0, "A", x=1), at(20 * n + 1, 0, "B", x=2), at(20 * n + 2, 0, "C", x=3)] for n in range(5)]
+    live = Live(spark, tmp_path, each)
+    runs = [
+        ("A.x < B.x AND B.x < C.x", None),
+        ("A.x < B.x AND B.x < C.x", "invariants"),
+        ("A.x < B.x AND A.x < C.x AND B.x <= C.x", "unconditional"),
+        ("A.x < C.x AND B.x < C.x", "unconditional"),
+        ("A.x < B.x AND B.x < C.x", None),
+        ("A.x < B.x AND B.x < C.x", "threshold"),
+    ]
+    for number, (where, adaptation) in enumerate(runs):
+        text = f"PATTERN SEQ(A, B, C) WHERE {where} GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+        live.arrive(number + 1)
+        found = live.run(cet.pattern(live.events, text, time="t").trends(columns=["t"], adaptation=adaptation))
+    assert sorted(row.window.start for row in found) == [BEGIN + 20 * n * SECOND for n in range(5)]
 
 
 @pytest.mark.usefixtures("_once")

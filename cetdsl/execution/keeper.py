@@ -37,7 +37,8 @@ def keeper(meaning: str, cut: int, end: int, learning: bytes | None = None) -> S
     most one small parcel for each share and pair of buckets.
 
     If it is ``learning``, a pickled :class:`~cetdsl.ir.stages.LearnSpec`, it takes statistics of the events that it
-    emits, and keeps them: they stay when the share has no live events. It emits them in front of the parcels.
+    emits, and keeps them, also when the share has no live events. It emits them in front of the parcels. They are no
+    part of the meaning of parcels, so a stream may begin or cease to learn when it is started again.
 
     The processor is pickled by value for the workers.
     """
@@ -64,7 +65,9 @@ def keeper(meaning: str, cut: int, end: int, learning: bytes | None = None) -> S
             self.parcels = handle.getMapState(
                 "parcels", "last bigint, number bigint", "first bigint, bodies array<binary>"
             )
-            self.counts: Any = handle.getValueState("statistics", "counts array<double>") if learning else None
+            self.counts: Any = (
+                handle.getValueState("statistics", "about string, counts array<double>") if learning else None
+            )
             #: For each share, the first bucket that has not been emitted.
             self.open: dict[Any, int] = {}
 
@@ -120,7 +123,7 @@ def keeper(meaning: str, cut: int, end: int, learning: bytes | None = None) -> S
             yield from given(closed, still_open - 1, wanted, self.learned(closed, still_open - 1, wanted))
             if awaited:
                 self.handle.registerTimer(expiry(min(awaited)))
-            elif learning is None:  # the meaning is that of the statistics, too, which stay
+            else:
                 self.meaning.clear()
 
         def learned(self, first: int, last: int, wanted: list[list[bytes]]) -> bytes | None:
@@ -129,9 +132,8 @@ def keeper(meaning: str, cut: int, end: int, learning: bytes | None = None) -> S
                 return None
             from cetdsl.kernels.detect.learned import learn
 
-            known = self.counts.get()
-            counts = learn(learning, None if known is None else known[0], first, last, wanted)
-            self.counts.update((counts.tolist(),))
+            about, counts = learn(learning, self.counts.get(), first, last, wanted)
+            self.counts.update((about, counts.tolist()))
             return counts.tobytes()
 
         def refuse_others(self) -> None:

@@ -63,9 +63,8 @@ def kept_once(
     # Each bucket that needs a parcel gets a row, and the last bucket's row has the parcel.
     opened = _by_bucket(parcels, buckets, "explode(sequence(first, last)) AS bucket")
     body = F.expr("CASE WHEN bucket = last THEN body END AS body")
-    learns, given = (", with statistics", _LEARNED) if learning else ("", _GIVEN)
-    payload = pickle.dumps(learning) if learning else None
-    kept = keeper(f"{meaning}, in {shares} shares{learns}", buckets.cut, buckets.end, payload)
+    payload, given = (pickle.dumps(learning), _LEARNED) if learning else (None, _GIVEN)
+    kept = keeper(f"{meaning}, in {shares} shares", buckets.cut, buckets.end, payload)
     rows = opened.select("share", "bucket", "first", body, "closes")
     return rows.groupBy("share").transformWithStateInPandas(kept, given, "append", "EventTime")
 

@@ -257,6 +257,11 @@ class BranchLoop:
         loop.plan = plan.plan  # the plan that the user requests, if it is one
         return loop
 
+    @property
+    def counted(self) -> object:
+        """What is counted: the names of the variables, and the predicates between pairs of their events."""
+        return self._adapting.problem.names, [(*place, test.tolist()) for *place, test in self._tests]
+
     def ranges(
         self,
         events: Events,

@@ -115,6 +115,11 @@ class Detector:
         """How many numbers are counted for statistics, for all branches together."""
         return sum(self._counters)
 
+    @property
+    def counted(self) -> list[object]:
+        """What is counted for statistics, for each branch: see :attr:`BranchLoop.counted`."""
+        return [loop and loop.counted for loop in self.loops]
+
     def _loop(self, number: int, plan: BranchPlan, learned: Floats | None) -> BranchLoop | None:
         if plan.adapting is None:
             return None

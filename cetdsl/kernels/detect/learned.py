@@ -8,31 +8,36 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.stages import LearnSpec
 from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.vocabulary import Floats
 from cetdsl.kernels.wire.chunks import ChunkReader, refusing_too_large
 from cetdsl.kernels.wire.columns import as_array, from_bytes, from_numpy, validity
 
+#: What state keeps for a share: what is counted, and the counts.
+Kept: TypeAlias = tuple[str, Sequence[float]]
 #: After so many further triggers at which events are emitted, the counts of an event have half of their weight.
 HALF_LIFE = 8
 
 
 def learn(
-    payload: bytes, known: Sequence[float] | None, first: int, last: int, parcels: Sequence[Sequence[bytes]]
-) -> Floats:
+    payload: bytes, known: Kept | None, first: int, last: int, parcels: Sequence[Sequence[bytes]]
+) -> tuple[str, Floats]:
     """Returns the counts after time buckets have closed: those of their events, and older ones with less weight.
 
     Parameters
     ----------
     payload : bytes
         A pickled :class:`~cetdsl.ir.stages.LearnSpec`.
-    known : sequence of float or None
-        The counts so far; None if there are none.
+    known : tuple of str and sequence of float, or None
+        What was returned last, and None at first. If a restarted stream compares other things, it begins anew.
     first, last : int
         The buckets that have closed.
     parcels : sequence of sequence of bytes
@@ -40,15 +45,19 @@ def learn(
 
     Returns
     -------
-    float64 array
+    about : str
+        A digest of what is counted: the variables of each branch, and the predicates between them.
+    counts : float64 array
         The counts of each branch, one after the other, as
         :func:`~cetdsl.detection.arithmetic.rates_and_shares` takes them.
     """
     spec: LearnSpec = pickle.loads(payload)
-    counts = _counts(spec, _batches(first, last, parcels))
-    if known is not None:
-        counts += np.array(known) * 0.5 ** (1 / HALF_LIFE)
-    return counts
+    detector = Detector(spec.kernel, spec.plans)
+    about = sha256(repr(detector.counted).encode()).hexdigest()
+    counts = _counts(detector, spec.kernel, _batches(first, last, parcels))
+    if known is not None and known[0] == about:
+        counts += np.array(known[1]) * 0.5 ** (1 / HALF_LIFE)
+    return about, counts
 
 
 def _batches(first: int, last: int, parcels: Sequence[Sequence[bytes]]) -> Iterator[pa.RecordBatch]:
@@ -57,11 +66,10 @@ def _batches(first: int, last: int, parcels: Sequence[Sequence[bytes]]) -> Itera
         yield pa.RecordBatch.from_arrays([*ends, from_bytes(list(bodies), pa.binary())], names=["s", "u", "p"])
 
 
-def _counts(spec: LearnSpec, batches: Iterator[pa.RecordBatch]) -> Floats:
-    detector = Detector(spec.kernel, spec.plans)
+def _counts(detector: Detector, kernel: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Floats:
     counts = np.zeros(detector.counters)
-    for chunk in ChunkReader(spec.kernel, batches):
-        with refusing_too_large(spec.kernel, chunk):
+    for chunk in ChunkReader(kernel, batches):
+        with refusing_too_large(kernel, chunk):
             if len(chunk.events.time):
                 counts += np.concatenate(list(detector.count(chunk.events)))
     return counts
