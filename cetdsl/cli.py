@@ -197,16 +197,18 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--complete",
         choices=("maximal", "ends"),
-        help="count, or with --trends list, only trends that are not part of another one, by either reading",
+        help="count, or with --trends list, only trends that are not part of another one, in one of two meanings",
     )
     run.add_argument("--limit", type=_positive, metavar="N", help="with --trends or --matches: any N of them")
-    run.add_argument("--columns", type=_names, metavar="COL,COL", help="with these: the columns to keep of an event")
+    run.add_argument(
+        "--columns", type=_names, metavar="COL,COL", help="with --trends or --matches: the columns to keep of an event"
+    )
     run.add_argument(
         "--layout",
         choices=("nested", "wide", "long"),
         default="nested",
-        help="with these: a row per trend with an array of events (default) or with columns by variable, or a row "
-        "per event",
+        help="with --trends or --matches: a row per trend with an array of events (default) or with columns by "
+        "variable, or a row per event",
     )
     target = run.add_mutually_exclusive_group()
     target.add_argument(

@@ -467,6 +467,32 @@ def test_plans_are_costly_in_slices_in_which_they_try_many_candidates(monkeypatc
     assert loop._costly(places, begin, trials).tolist() == [32, 32, 72]
 
 
+@pytest.mark.parametrize("shares", [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])
+def test_plans_begin_with_what_earlier_events_have_shown(shares: list[float]) -> None:
+    """The rarest variable comes first, and the trends are the same; counts of no events change nothing."""
+    branch = Branch((Slot(0), Slot(1), Slot(2)), (Between(), Between()))
+    machine = Machine((0,), ((0, ()),), ((0, ()),), ())  # only the branch is asked
+    spec = make_spec(machine, codes=2, windowing=Windowing(SPAN, 20))
+    adapting = Adapting(Problem.sequence("A", "B", "C"), "greedy", Adaptation(), Statistics())
+    plans = [BranchPlan(branch, OrderPlan((1, 0, 2)), adapting)] * 2
+
+    def found(learned: np.ndarray | None) -> tuple[list[Plan], int]:
+        events = independent(3, [1 / 3] * 3, [20, 100], 500, 2)
+        slices = slices_of(spec, events)
+        bounds = np.full(len(slices.low), -(2**62)), np.full(len(slices.low), 2**62)
+        detector = Detector(spec, plans, learned=learned)
+        trends = sum(len(block.slice) for block in detector.enumerate(events, slices, bounds))
+        # Keys of so few events keep the plan with which they begin.
+        return [plan for loop in detector.loops if loop is not None for plan in loop.plans], trends
+
+    counts = np.concatenate(list(Detector(spec, plans).count(independent(3, shares, [20, 100], 2_000, 1))))
+    own, trends = found(None)
+    assert own == [OrderPlan((1, 0, 2))] * 2
+    assert found(np.zeros_like(counts)) == (own, trends)
+    rarest = tuple(np.argsort(shares).tolist())
+    assert found(counts) == ([OrderPlan(rarest)] * 2, trends)
+
+
 def test_samples_of_slices_tell_selectivities() -> None:
     """On the mean over slices the share of pairs in a sample is that of all pairs of the window."""
     events = independent(2, [0.6, 0.4], [4, 100], 50_000, 2)

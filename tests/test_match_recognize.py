@@ -581,8 +581,10 @@ def test_decimals_are_added_up_to_their_last_digit(spark: Any) -> None:
 )
 def test_a_sum_of_decimals_that_is_too_large_is_an_error(spark: Any, aggregate: str, told: str) -> None:
     df = spark.range(2).selectExpr("id", "CAST('999999999999999999999999999999999999' AS decimal(38,2)) - id AS m")
-    with pytest.raises(CountOverflow, match=told), recovering():
-        df.match_recognize(f"ORDER BY id MEASURES {aggregate} AS s PATTERN (A+)").collect()
+    with pytest.raises(CountOverflow, match=told) as caught, recovering():
+        df.match_recognize(f"ORDER BY id MEASURES id AS i, {aggregate} AS s PATTERN (A+)").collect()
+    _, line, marks, _ = str(caught.value).splitlines()
+    assert marks == " " * line.index(aggregate) + "^" * len(aggregate)
 
 
 def test_a_sum_of_distinct_values_that_is_too_large_is_an_error(spark: Any) -> None:

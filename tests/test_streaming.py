@@ -196,6 +196,17 @@ def trends_of(number: int, query: Query, ties: tuple[str, ...], df: DataFrame) -
     return common(number, answer, query, [_written(F.col("trend"))])
 
 
+def adapting_trends_of(number: int, query: Query, ties: tuple[str, ...], df: DataFrame) -> DataFrame:
+    """Trends by plans that are made anew after every few events of a key; the query is refused if it has no plan."""
+    bound, options = (
+        cet.pattern(df, query, time="t", tie_break=ties),
+        {"adaptation": {"method": "unconditional", "slice": 2}},
+    )
+    if not re.search(r"adaptation +unconditional", str(bound.explain("trends", **options))):
+        raise errors.UnsupportedQuery("its plan stays")
+    return common(number, bound.trends(columns=["id"], **options), query, [_written(F.col("trend"))])
+
+
 def complete_trends_of(number: int, query: Query, ties: tuple[str, ...], df: DataFrame) -> DataFrame:
     answer = cet.pattern(df, query, time="t", tie_break=ties).complete_trends(columns=["id"])
     return common(number, answer, query, [_written(F.col("trend"))])
@@ -275,17 +286,23 @@ ASKED = (aggregates_of, trends_of, complete_trends_of, complete_counts_of)
 FEATURES = generators.Features(returned_strings=True)
 
 
-def asked_of(live: Live, first: int, wanted: int, features: generators.Features = FEATURES) -> list[Any]:
+def asked_of(
+    live: Live,
+    first: int,
+    wanted: int,
+    features: generators.Features = FEATURES,
+    kinds: Sequence[Callable[..., DataFrame]] = ASKED,
+) -> list[Any]:
     """So many generated queries that a stream takes: what is asked, the query, how ties are broken, the answer.
 
-    All kinds of answers are asked for by turns, of patterns of several events; most queries have predicates.
+    All ``kinds`` of answers are asked for by turns, of patterns of several events; most queries have predicates.
     """
     found: list[Any] = []
     refused: Counter[str] = Counter()
     for seed in range(first, first + 100 * wanted):
         case = generators.random_case(seed, features)
         query = in_seconds(by_case(case.query))
-        asked = ASKED[len(found) % len(ASKED)]
+        asked = kinds[len(found) % len(kinds)]
         if asked in (complete_trends_of, complete_counts_of) and isinstance(query.pattern, And):
             continue
         if query.window is None or len(list(events(query.pattern))) < 2 or not (query.where or seed % 4 == 0):
@@ -473,6 +490,16 @@ def test_events_kept_by_window_are_answered_in_the_task_of_their_state(spark: An
     whole = stored.pattern(text, time="t").aggregate(number="string").collect()
     assert found == Counter((row.case, row.window, row[2]) for row in whole)
     assert len({row.case for row in whole}) > 30
+
+
+def test_trends_by_plans_that_adapt(spark: Any, tmp_path: Path, kept: str) -> None:
+    """Plans begin with statistics of events that have passed, where each event is kept once; answers stay the same."""
+    live = Live(spark, tmp_path, stream_of_streams(1300, SOME_STREAMS, DELAY, random.Random(13), DRAWN))
+    found = asked_of(live, 1300, 2 if is_remote() else 4, kinds=(adapting_trends_of,))
+    got = run_all(live, found)
+    rows = [row for batch in live.batches[:-1] for row in batch]
+    for number, (_, query, ties, _) in enumerate(found):
+        compare(got[number], expected_rows(trends_of, query, ties, rows), f"ties={ties}\n{unparse(query)}")
 
 
 @pytest.mark.classic

@@ -31,6 +31,7 @@ from test_streaming import (
 
 import cetdsl as cet
 from cetdsl import errors
+from cetdsl.kernels.detect.learned import HALF_LIFE
 
 pytestmark = pytest.mark.simple_plans
 WITHIN = "WITHIN 10 seconds SLIDE 5 seconds"
@@ -254,6 +255,53 @@ def test_explain_says_how_events_are_kept(spark: Any, marked: DataFrame) -> None
 
 
 @pytest.mark.classic
+@pytest.mark.usefixtures("_once")
+def test_statistics_for_plans_stay_when_their_events_have_passed(spark: Any, tmp_path: Path) -> None:
+    """They are those of all events so far, of which the oldest count less, also if the stream is started again."""
+    many = [at(n, case, "A", x=1) for n in range(8) for case in (0, 1)] + [at(8, 0, "B", x=0), at(8, 1, "C", x=2)]
+    few = [at(25, 0, "A", x=1), at(26, 0, "B", x=2)]
+    live = Live(spark, tmp_path, [many, few])
+    text = "PATTERN SEQ(A, B, C) WHERE A.x < B.x GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+    asked = cet.pattern(live.events, text, time="t")
+    assert "keep statistics of the events that have passed" in str(asked.explain("trends", adaptation="invariants"))
+    kept = []
+    for micro_batches in (2, 3):
+        live.arrive(micro_batches)
+        live.run(asked.trends(adaptation="invariants"))
+        checkpoint = shutil.copytree(tmp_path / "answer checkpoint", tmp_path / f"checkpoint{micro_batches}")
+        state = spark.read.format("statestore").option("stateVarName", "statistics").load(str(checkpoint))
+        [row] = state.select("value.counts").collect()
+        kept.append(row.counts)
+    # The duration in seconds, the events of A, B and C, and how many pairs of an A and a B were tried, and passed.
+    (_, a, b, c, tried, passed), (_, *later) = kept
+    assert (a, b, c, passed) == (16, 1, 1, 0)
+    assert tried > 0
+    assert len(kept[0]) == 6
+    old = 0.5 ** (1 / HALF_LIFE)
+    assert later == pytest.approx([16 * old + 1, old + 1, old, tried * old + 64, 64])  # one pair is tried 64 times
+
+
+@pytest.mark.classic
+@pytest.mark.usefixtures("_once")
+def test_statistics_begin_anew_if_a_restarted_stream_compares_other_things(spark: Any, tmp_path: Path) -> None:
+    """Each query finds the same trends, so all runs together give those of a batch, whoever answers a window."""
+    each = [[at(20 * n, 0, "A", x=1), at(20 * n + 1, 0, "B", x=2), at(20 * n + 2, 0, "C", x=3)] for n in range(5)]
+    live = Live(spark, tmp_path, each)
+    runs = [
+        ("A.x < B.x AND B.x < C.x", None),
+        ("A.x < B.x AND B.x < C.x", "invariants"),
+        ("A.x < B.x AND A.x < C.x AND B.x <= C.x", "unconditional"),
+        ("A.x < C.x AND B.x < C.x", "unconditional"),
+        ("A.x < B.x AND B.x < C.x", None),
+        ("A.x < B.x AND B.x < C.x", "threshold"),
+    ]
+    for number, (where, adaptation) in enumerate(runs):
+        text = f"PATTERN SEQ(A, B, C) WHERE {where} GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+        live.arrive(number + 1)
+        found = live.run(cet.pattern(live.events, text, time="t").trends(columns=["t"], adaptation=adaptation))
+    assert sorted(row.window.start for row in found) == [BEGIN + 20 * n * SECOND for n in range(5)]
+
+
 @pytest.mark.usefixtures("_once")
 def test_state_of_events_holds_nothing_of_what_has_passed(spark: Any, tmp_path: Path) -> None:
     """The last event is no event of the query, and closes all windows: no parcel is left, and no timer."""

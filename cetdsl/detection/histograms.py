@@ -120,6 +120,17 @@ def _with_more_room(held: Buckets) -> Buckets:
     return Buckets(*more[:3], held.total, held.at)
 
 
+def counters_of(problem: Problem) -> int:
+    """Returns how many numbers are counted in each slice of a stream: the length of the rows that statistics take.
+
+    Examples
+    --------
+    >>> counters_of(Problem.sequence("a", "b", predicates={(0, 1)}))
+    5
+    """
+    return 1 + len(problem.variables) + 2 * len(problem.predicates | problem.adjacent)
+
+
 class SlidingStatistics:
     """Rates and selectivities over the last slices of a stream, from the counts of a running kernel.
 
@@ -148,7 +159,7 @@ class SlidingStatistics:
         self._names = problem.names
         pairs = sorted(problem.predicates | problem.adjacent)
         self.pairs: tuple[Pair, ...] = tuple(pair_of(self._names[i], self._names[j]) for i, j in pairs)
-        self._histogram = ExponentialHistogram(1 + len(self._names) + 2 * len(pairs), window, error)
+        self._histogram = ExponentialHistogram(counters_of(problem), window, error)
 
     def add(
         self,
@@ -168,7 +179,11 @@ class SlidingStatistics:
         tried, passed : sequence of int
             For each of ``pairs``, for how many combinations its predicates were tested, and for how many they held.
         """
-        self._histogram.add([duration, *events, *tried, *passed])
+        self.add_row([duration, *events, *tried, *passed])
+
+    def add_row(self, counts: Sequence[float] | np.ndarray) -> None:
+        """Adds the counts of another slice, all in one row."""
+        self._histogram.add(counts)
 
     def statistics(self, unit: float = 1.0) -> Statistics:
         """Returns the rates and selectivities over the last slices.

@@ -53,6 +53,7 @@ from cetdsl.ir.operators import BuildPanes, EventsInOrder, Exchange, InEveryShar
 from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.sorting import AUTO, AskedSort, Sorting
 from cetdsl.ir.source import Source
+from cetdsl.ir.stages import LearnSpec
 from cetdsl.ir.windowing import TIME_RANGES, WHOLE, Windowing, overlaps, panes_apart
 from cetdsl.pattern.expressions import Attribute
 
@@ -145,7 +146,9 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     size = _size(df, below, needed)
     if needed.keeping.in_parcels:
         kept, given = _kept_for(needed), _given(needed, layout)
-        rows = gathered_parcels(frame, kept, rows, layout, given, _asked_of_events(needed))
+        read = attrs.evolve(typed(spec, types), layout=given)
+        learning = LearnSpec(read, needed.learning) if needed.learns else None
+        rows = gathered_parcels(frame, kept, rows, layout, given, _asked_of_events(needed), learning)
         layout = given
     elif needed.sorting.in_parcels:
         if shares:
@@ -275,7 +278,7 @@ def _given(needed: EventsInOrder, layout: RowLayout) -> RowLayout:
     for each of their buckets, if windows overlap.
     """
     if needed.keeping.once:
-        return attrs.evolve(layout, columns=(*layout.columns, UNTIL), in_parcels=True)
+        return attrs.evolve(layout, columns=(*layout.columns, UNTIL), in_parcels=True, learned=needed.learns)
     if overlaps(_kept_for(needed).windowing):
         return in_repeated_parcels(layout)
     # Panes are packed by the shares of their events.

@@ -22,7 +22,7 @@ _GIVEN_BYTES = 8 << 20
 _MERGED_BYTES = 8 << 10
 
 
-def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
+def keeper(meaning: str, cut: int, end: int, learning: bytes | None = None) -> StatefulProcessor:
     """Returns the stateful processor that keeps parcels until their time buckets are closed.
 
     The input has, for one share of the keys, a row per parcel and time bucket that needs it: ``bucket``, an open time
@@ -35,6 +35,10 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
     Each parcel repeats the names of its columns, so small parcels of the same buckets are merged: those of a
     micro-batch with the previous small one, until it is large enough to stay as it is. So a micro-batch rewrites at
     most one small parcel for each share and pair of buckets.
+
+    If it is ``learning``, a pickled :class:`~cetdsl.ir.stages.LearnSpec`, it takes statistics of the events that it
+    emits, and keeps them, also when the share has no live events. It emits them in front of the parcels. They are no
+    part of the meaning of parcels, so a stream may begin or cease to learn when it is started again.
 
     The processor is pickled by value for the workers.
     """
@@ -60,6 +64,9 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
             #: Numbers from 0 on are random; the small parcel of a pair of first and last bucket has a number below 0.
             self.parcels = handle.getMapState(
                 "parcels", "last bigint, number bigint", "first bigint, bodies array<binary>"
+            )
+            self.counts: Any = (
+                handle.getValueState("statistics", "about string, counts array<double>") if learning else None
             )
             #: For each share, the first bucket that has not been emitted.
             self.open: dict[Any, int] = {}
@@ -113,11 +120,21 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
                     self.parcels.removeKey((last, number))
                 else:
                     awaited.append(max(first, still_open))
-            yield from given(closed, still_open - 1, wanted)
+            yield from given(closed, still_open - 1, wanted, self.learned(closed, still_open - 1, wanted))
             if awaited:
                 self.handle.registerTimer(expiry(min(awaited)))
             else:
                 self.meaning.clear()
+
+        def learned(self, first: int, last: int, wanted: list[list[bytes]]) -> bytes | None:
+            """Updates the statistics of the share by the events of closed buckets, and returns them as bytes."""
+            if learning is None or not wanted:
+                return None
+            from cetdsl.kernels.detect.learned import learn
+
+            about, counts = learn(learning, self.counts.get(), first, last, wanted)
+            self.counts.update((about, counts.tolist()))
+            return counts.tobytes()
 
         def refuse_others(self) -> None:
             """Raises if the state has parcels of another query, or of another version of cetdsl."""
@@ -137,12 +154,16 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
         def close(self) -> None:
             pass
 
-    def given(first: int, last: int, parcels: list[list[bytes]]) -> Iterator[Any]:
-        """Yields rows of the first and the last of the closed buckets and a parcel, not too many at once."""
+    def given(first: int, last: int, parcels: list[list[bytes]], learned: bytes | None) -> Iterator[Any]:
+        """Yields rows of the first and the last of the closed buckets and a parcel, not too many at once.
+
+        The first row has what was ``learned``, if the processor is learning.
+        """
         import pandas as pd
 
         def rows() -> Any:
-            return pd.DataFrame({"s": [first] * len(some), "u": [last] * len(some), "p": some})
+            found = {"s": [first] * len(some), "u": [last] * len(some), "p": some}
+            return pd.DataFrame(found if learning is None else {"y": [learned] + [None] * (len(some) - 1), **found})
 
         some, size = list[bytes](), 0
         for bodies in parcels:
@@ -151,7 +172,7 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
                 size += len(body)
                 if size >= _GIVEN_BYTES:
                     yield rows()
-                    some, size = [], 0
+                    some, size, learned = [], 0, None
         if some:
             yield rows()
 

@@ -8,6 +8,7 @@ a few times per micro-batch, and not once per key; each access takes a fraction 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
@@ -27,10 +28,12 @@ from cetdsl.ir.layout import BUCKET, KEY, numbered
 from cetdsl.ir.parcels import BucketsOfTime
 from cetdsl.ir.schema import unused_name
 from cetdsl.ir.shares import share_numbers
+from cetdsl.ir.stages import LearnSpec
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The columns of emitted parcels: the first and the last of their time buckets, and the parcel.
 _GIVEN = "s bigint, u bigint, p binary"
+_LEARNED = f"y binary, {_GIVEN}"
 
 
 def buckets_of(windowing: Windowing, begin: int, end: int, time: int, bits: int) -> BucketsOfTime:
@@ -43,20 +46,27 @@ def buckets_of(windowing: Windowing, begin: int, end: int, time: int, bits: int)
 
 
 def kept_once(
-    rows: DataFrame, packed: Sequence[str], keys: Sequence[str], buckets: BucketsOfTime, meaning: str
+    rows: DataFrame,
+    packed: Sequence[str],
+    keys: Sequence[str],
+    buckets: BucketsOfTime,
+    meaning: str,
+    learning: LearnSpec | None = None,
 ) -> DataFrame:
     """Returns the parcels of time buckets that are closed, as rows of the first bucket, the last one, and a parcel.
 
-    ``rows`` are events; their columns ``packed`` go into parcels, by shares of their ``keys``.
+    ``rows`` are events; their columns ``packed`` go into parcels, by shares of their ``keys``. If ``learning``, a
+    column in front of the others has the statistics of a share's events so far, in one of the share's rows.
     """
     shares = shares_of_keys(rows.sparkSession, keys)
     parcels = _told(packed_by_share(rows, packed, keys, share_numbers(shares), buckets), buckets)
     # Each bucket that needs a parcel gets a row, and the last bucket's row has the parcel.
     opened = _by_bucket(parcels, buckets, "explode(sequence(first, last)) AS bucket")
     body = F.expr("CASE WHEN bucket = last THEN body END AS body")
-    kept = keeper(f"{meaning}, in {shares} shares", buckets.cut, buckets.end)
+    payload, given = (pickle.dumps(learning), _LEARNED) if learning else (None, _GIVEN)
+    kept = keeper(f"{meaning}, in {shares} shares", buckets.cut, buckets.end, payload)
     rows = opened.select("share", "bucket", "first", body, "closes")
-    return rows.groupBy("share").transformWithStateInPandas(kept, _GIVEN, "append", "EventTime")
+    return rows.groupBy("share").transformWithStateInPandas(kept, given, "append", "EventTime")
 
 
 def kept_by_window(

@@ -561,6 +561,7 @@ class _Match:
             move=wanted.move,
             decimal=decimal,
             distinct=distinct,
+            span=wanted.span,
         )
         self._slots.append((slot, value))
         return len(self._slots) - 1

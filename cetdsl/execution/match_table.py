@@ -161,7 +161,8 @@ class TableMatch:
     def _asked(self, wanted: Wanted, kind: str, value: Value | None) -> int:
         each = () if value is None else tuple(self._value(sql) if sql else -1 for sql in value.each)
         place = LABEL if value is None else max(each) if each else self._value(value.sql)
-        slot = Slot(kind, wanted.members, wanted.running, place, wanted.first, wanted.offset, each, wanted.move)
+        moved = (wanted.first, wanted.offset, each, wanted.move)
+        slot = Slot(kind, wanted.members, wanted.running, place, *moved, span=wanted.span)
         self._slots.append(slot)
         return len(self._slots) - 1
 

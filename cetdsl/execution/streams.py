@@ -33,6 +33,7 @@ from cetdsl.ir.parcels import BucketsOfTime, ParcelSpec
 from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.ir.source import Source
+from cetdsl.ir.stages import LearnSpec
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 from cetdsl.pattern.expressions import Attribute, Call, Expr, Literal, SparkColumn
 
@@ -67,15 +68,24 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
 
 
 def gathered_parcels(
-    frame: EventFrame, query: KernelQuery, rows: DataFrame, layout: RowLayout, given: RowLayout, asked: object
+    frame: EventFrame,
+    query: KernelQuery,
+    rows: DataFrame,
+    layout: RowLayout,
+    given: RowLayout,
+    asked: object,
+    learning: LearnSpec | None = None,
 ) -> DataFrame:
-    """Returns events like :func:`gathered`, but in parcels; ``layout`` is that of events, ``given`` that of parcels."""
+    """Returns events like :func:`gathered`, but in parcels; ``layout`` is that of events, ``given`` that of parcels.
+
+    If ``learning``, the state keeps statistics of events beside them, which come in front of the parcels.
+    """
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
     packed, keys = [name for name in layout.columns if name != BUCKET], layout.all_of(KEY)
     meaning = _meaning(frame, query, layout, rows, asked)
     buckets = buckets_of(query.windowing, begin, end, packed.index(TIME), layout.encoding.bits)
     if given.has(UNTIL) and not given.repeated:
-        return kept_once(rows, packed, keys, buckets, meaning)
+        return kept_once(rows, packed, keys, buckets, meaning, learning)
     return kept_by_window(rows, packed, keys, buckets, meaning, *([f"share AS {SHARE}"] if given.has(SHARE) else []))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 
 import attrs
 
@@ -22,7 +23,7 @@ from cetdsl.sharing.aggregation.worth import worth_keeping
 class AggregationPlan(PlanData):
     """The sub-patterns that the queries of a workload share, and those that these sub-patterns share in turn.
 
-    Made by :func:`aggregation_plan`. It never changes: what adds or removes a query gives another plan.
+    Made by :func:`aggregation_plan`. A plan is immutable: ``adding`` and ``removing`` return a new one.
 
     Attributes
     ----------
@@ -38,8 +39,10 @@ class AggregationPlan(PlanData):
         The vertices without parents, those made of them, and so on.
     entropy : float
         The structural entropy of the queries' graph under the plan, in bits.
-    slots, root_slots : int
-        The event types of all vertices, each counted without those of its parents; those of vertices without parents.
+    slots : int
+        The number of slots of all vertices, without those that a vertex takes from its parents.
+    root_slots : int
+        The number of slots of the vertices without parents.
     unshared : tuple of str
         The queries that share nothing.
     finished : bool
@@ -213,7 +216,7 @@ def aggregation_plan(
     Raises
     ------
     InvalidNode
-        If there is no query, or a name, the algorithm, a limit, a statistic or a parameter is not one.
+        If there is no query, or a name, the algorithm, a limit, the deadline, a statistic or a parameter is invalid.
     ParseError
         If a text is malformed.
 
@@ -266,5 +269,5 @@ def _is_number(value: object) -> bool:
 
 
 def _require_count(value: object, what: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InvalidNode(f"{what} is a number from 1 on, not {shown(value)}")

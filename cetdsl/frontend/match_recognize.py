@@ -32,12 +32,14 @@ def match_recognize(
         One row per event. A DataFrame of pandas, or of pandas on Spark, is converted where a session is active.
     clause : str
         The clause, as it stands between the parentheses of ``MATCH_RECOGNIZE ( ... )`` in SQL; its expressions are
-        Spark's SQL. See :doc:`/match_recognize`.
+        Spark's SQL, which may also read other tables and call any function, so take it from nobody whom you would not
+        give the session. See :doc:`/match_recognize`.
     sort : {"auto", "kernel", "spark"}, optional
         The side that sorts the rows of a partition and evaluates PREV and NEXT: the kernel, wherever it can, or Spark,
         with window functions. By default the session's setting ``cetdsl.sort``, or ``"auto"`` if it is not set.
     sort_memory : str or int, optional
-        Bytes of rows that the kernel holds while it sorts, before it writes them to disk: ``"48m"`` by default.
+        The memory for rows that the kernel sorts, in bytes or as ``"64m"``; the rest goes to Spark's local directory.
+        By default the session's setting ``cetdsl.sort.memory``, or 48 MiB if it is not set.
 
     Returns
     -------

@@ -603,7 +603,10 @@ def event(variable: str, condition: object = None, *, type: str | None = None) -
     Raises
     ------
     InvalidNode
-        If the condition is no condition, or speaks of another variable.
+        If the name is no text or empty, the type is no text, or the condition is no condition or speaks of another
+        variable.
+    ParseError
+        If the text of the condition is malformed.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -297,6 +297,8 @@ class PatternFrame(Bound):
             If the query does not fit the DataFrame.
         InvalidNode
             If there is no such ``number`` or ``emit``, or ``name`` is one of the forms of numbers.
+        CountOverflow
+            When the DataFrame is computed, if a count does not fit the ``number``.
 
         Examples
         --------
@@ -337,6 +339,8 @@ class PatternFrame(Bound):
             If the query or an aggregate does not fit the DataFrame, or there is nothing to return.
         InvalidNode
             If there is no such ``number`` or ``emit``, or an argument is no aggregate.
+        CountOverflow
+            When the DataFrame is computed, if a count or a sum does not fit the ``number``.
 
         Examples
         --------
@@ -405,8 +409,10 @@ class PatternFrame(Bound):
             The order in which variables are bound, or the tree in which they are joined. The plan changes how long the
             search takes, but not which trends it finds: see :doc:`/how_matches_are_found`. A sequence names all
             variables, one after the other for an order, or in nested pairs for a tree, as in ``["A", ["B", "C"]]``.
-            ``auto`` uses a sample of each chunk of events, or ``statistics``, and takes the pattern's order unless
-            another one is clearly cheaper.
+            If all variables bind single events, ``auto`` takes a sample of each chunk of events and the order that
+            ``greedy`` finds for it, if this order is expected to have at most 8 partial matches per event, besides one
+            per trend. Otherwise it takes the order of the pattern. With ``statistics``, it leaves this order only for a
+            plan that is expected to cost less than half.
         statistics : mapping or "sample", optional
             The statistics that the plan is chosen by. A mapping has ``"rates"``, the events of each variable per
             second, or per tick; and ``"selectivities"``: for a pair of variables the share of pairs of events for which
@@ -430,9 +436,9 @@ class PatternFrame(Bound):
         times : bool
             Whether the columns ``first_time`` and ``last_time`` give the times of a trend's first and last event.
         emit : {"final", "eager"}
-            When a stream gives a trend. ``final``: when no later event can forbid it any more. ``eager``: as soon as
-            its last event has come, which needs a pattern without NOT; such a stream is written with
-            ``outputMode("update")``. Each trend is given once either way.
+            When a stream gives a trend. ``final``: when its window, or the time bucket in which it begins, closes.
+            ``eager``: at the trigger that reads the last of its events that was missing, which needs a pattern without
+            NOT and ``outputMode("update")``. Either way a trend is given once, or once for each sliding window.
 
         Returns
         -------
@@ -447,13 +453,15 @@ class PatternFrame(Bound):
         ------
         InvalidNode
             If there is no such layout, ``emit``, plan, adaptation or algorithm; the statistics are malformed; the plan
-            leaves out, repeats or negates a variable; or the layout would have two columns of one name.
+            leaves out, repeats or negates a variable; a given order is combined with an adaptation; the limit is no
+            whole number from 0 up; or the layout would have two columns of one name.
         UnknownVariable
             If the plan or the statistics name a variable that the pattern does not have.
         UnsupportedQuery
             If ``algorithm="joins"`` cannot put the trends of this query together.
         StreamingNotSupported
-            If the long layout, or ``emit="eager"`` with a NOT in the pattern, is asked for on a stream.
+            If a stream is asked for a limit, the long layout, a sample, joins, or ``emit="eager"`` with a NOT in the
+            pattern.
 
         Examples
         --------
@@ -636,6 +644,10 @@ class PatternFrame(Bound):
         ------
         UnsupportedQuery
             If the trends are not put together by a plan.
+        InvalidNode
+            If there is no such plan or adaptation, or the statistics are malformed.
+        UnknownVariable
+            If the plan or the statistics name a variable that the pattern does not have.
         StreamingNotSupported
             If the DataFrame is a stream.
 
@@ -678,6 +690,10 @@ class PatternFrame(Bound):
         ------
         UnsupportedQuery
             If the trends are not put together by a plan.
+        InvalidNode
+            If there is no such plan or adaptation, or the statistics are malformed.
+        UnknownVariable
+            If the plan or the statistics name a variable that the pattern does not have.
         StreamingNotSupported
             If the DataFrame is a stream.
 
@@ -723,11 +739,12 @@ class PatternFrame(Bound):
             its last one.
         algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
             All give the same trends. ``auto`` takes ``balanced`` if there are no keys and no ``WITHIN``, and otherwise
-            the algorithm that suits each graph. If the complete trends are not the paths of a graph, it lists
-            candidates where extreme events decide the predicates, and otherwise takes ``definition``. If Spark limits
-            the memory of a Python worker, by ``spark.executor.pyspark.memory``, ``auto`` first counts the events of
-            each group. If a group has more events than a task can hold, it takes ``joins``, unless ``memory_limit`` is
-            given; for ``"maximal"`` only if each event must equal the one before in some value.
+            walks the graph of each group and window depth first, as ``m-cet`` does. If the complete trends are not the
+            paths of a graph, it lists candidates where extreme events decide the predicates, and otherwise takes
+            ``definition``. If Spark limits the memory of a Python worker, by ``spark.executor.pyspark.memory``,
+            ``auto`` first counts the events of each group. If a group has more events than a task can hold, it takes
+            ``joins``, unless ``memory_limit`` is given; for ``"maximal"`` only if each event must equal the one before
+            in some value.
         memory_limit : str or int, optional
             The memory that each task may use for the graph and for partial trends, in bytes or as ``"512m"``. It is
             refused for ``joins``, which keeps neither in a task.
@@ -825,7 +842,10 @@ class PatternFrame(Bound):
         Raises
         ------
         UnsupportedQuery
-            If ``joins`` are asked for, and the trends are not paths that joins can follow.
+            If the pattern has AND at the top; or ``joins`` are asked for, and the trends are not paths that joins can
+            follow.
+        InvalidNode
+            If there is no such ``completeness``, ``number``, algorithm or ``emit``.
         CountOverflow
             If a count does not fit the ``number``, or joins find one of more than 38 digits for ``decimal`` or
             ``string``. Joins raise it in this call; otherwise it is raised when the DataFrame is computed.
@@ -877,7 +897,7 @@ class PatternFrame(Bound):
             The number of trends to draw. If there are fewer, all of them are the answer.
         seed : int, optional
             The same seed gives the same sample of the same events. If all trends are listed for the sample, as with
-            ``per_group=True`` or when ``explain("complete")`` says so, this holds only if the events are spread over
+            ``per_group=True`` or when ``explain("sample")`` says so, this holds only if the events are spread over
             the tasks in the same way. By default a seed is drawn at random.
         complete : bool
             Whether to draw from the complete trends; False draws from all trends, the rows of :meth:`trends`.
@@ -1057,7 +1077,8 @@ class PatternFrame(Bound):
         completeness : {"maximal", "ends"}
             The meaning of complete, as in :meth:`complete_trends`.
         algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
-            The algorithm to survey, as in :meth:`complete_trends`.
+            The algorithm whose work is predicted: ``m-cet``, ``t-cet``, ``h-cet`` or ``anchors``. Any other is surveyed
+            as ``auto``.
         memory_limit : str or int, optional
             The memory that each task may use, as in :meth:`complete_trends`.
         measure : bool
@@ -1087,7 +1108,14 @@ class PatternFrame(Bound):
         Raises
         ------
         NoPhysicalPlan
-            If the trends of the query are not the paths of a graph.
+            If the trends are not the paths of one graph for each group and window, as with pairwise predicates, or
+            ``WITHIN`` without ``SLIDE``.
+        UnsupportedQuery
+            If the pattern has AND at the top.
+        StreamingNotSupported
+            If the DataFrame is a stream.
+        InvalidNode
+            If an argument is not one of those above.
 
         Examples
         --------
@@ -1169,7 +1197,8 @@ class PatternFrame(Bound):
         ------
         UnsupportedQuery
             If the trends are not the paths of a graph of events, because of a span, an AND at the top, a NOT that
-            depends on the trend, or a predicate on events that are no neighbours.
+            depends on the trend, a predicate on events that are no neighbours, or another matching policy than ``any``;
+            or if ``joins`` are asked for, and the pattern has a NOT.
         StreamingNotSupported
             If the DataFrame is a stream.
 
@@ -1385,93 +1414,29 @@ class PatternFrame(Bound):
         surviving        2, those on a trend
         ...
         """
-        of_trends = plan != "auto" or statistics is not None or adaptation is not None or emit == EAGER
-        if stage == "physical" and of_trends:
-            stage = "trends"
-        if is_one_of(number, (*STAGES, *ON_REQUEST)):
-            raise InvalidNode(
-                f"explain() shows one stage, or the first five, and {number!r} is a second one",
-                hint="leave the stages out, or call explain() for each",
-            )
-        # Whatever the stage, an argument has one of its values.
-        check_number(number)
-        check_choice("completeness", completeness, (MAXIMAL, ENDS))
-        check_choice("emit", emit, (FINAL, UPDATE, EAGER))
-        for name, truth in (("measured", measured), ("complete", complete), ("per_group", per_group)):
-            _truth(name, truth, "leave it out, or see the method whose plan the stage shows")
-        given_detection(self._query.pattern, plan, statistics, adaptation, "auto")
-        self._columns(columns)
-        whole("limit", limit)
-        # Elsewhere it may be an algorithm that finds all trends, such as "kernel", which complete trends do not have.
-        of_others = stage not in ("complete", "survey") and is_one_of(algorithm, ALGORITHMS)
-        size = _EXPLAINED if limit is None else limit
-        of_complete = "auto" if of_others else algorithm
-        extraction = given_extraction(of_complete, memory_limit, optimizer, cost_model, anchors)
-        if measured:
-            refuse_streaming(self._df, _MEASURED)
-        begin = perf_counter()
-        resolved = self._analyse(self._query)
-        analysed = perf_counter()
-        rewritten, trace = rewrite(resolved)
-        seconds = {"resolved": analysed - begin, "rewritten": perf_counter() - analysed}
-
-        def told(decide: Callable[[], Decision]) -> Decision:
-            decided = decide()
-            return attrs.evolve(decided, plan=with_sorting(self._df, as_carried_out(self._df, decided.plan)))
-
-        def matches() -> Decision:
-            return self._decide_matches(limit, self._columns(columns))
-
-        def decision() -> Decision:
-            if self._query.selection != Selection():
-                return matches()
-            if emit == EAGER:
-                return trends()
-            return self._decide(self._query.returning or (Returned(COUNT),), number, emit)
-
-        @cache
-        def detection() -> Detection:
-            return self._detection(plan, statistics, adaptation, algorithm)
-
-        def trends() -> Decision:
-            check_emit(emit, "trends", EAGER)
-            return self._decide_trends(limit, self._columns(columns), detection(), emit)
-
-        def counted(decided: Decision) -> tuple[tuple[str, str], ...]:
-            return self._partial_matches(decided, detection()) if stage == "trends" else ()
-
-        def which() -> _Which:
-            return _Which(complete, completeness, self._columns(columns), per_group)
-
-        def answer() -> DataFrame:
-            if emit != EAGER:
-                return run(self._df, decision().plan)
-            return self.trends(
-                limit,
-                columns,
-                plan=plan,
-                statistics=statistics,
-                adaptation=adaptation,
-                algorithm=algorithm,
-                emit=emit,
-            )
-
-        decisions: dict[str, Callable[[], Decision]] = {
-            "trends": trends,
-            "physical": decision,
-            "complete": lambda: self._decide_complete(completeness, extraction, self._columns(columns), limit),
-            "complete_count": lambda: self._decide_complete_count(completeness, "count", number, algorithm, emit),
-            "sample": lambda: self._decide_sample(positive("limit", size), 0, which(), algorithm),
-            "top": lambda: self._decide_top(positive("limit", size), by, which()),
-            "matches": matches,
-        }
-        plans = Plans(
-            dataframe=answer,
-            survey=lambda: self._summed_survey(self._complete(completeness, extraction), measured),
-            decisions={stage: partial(told, decide) for stage, decide in decisions.items()},
+        asked = _Explained(
+            frame=self,
+            stage=stage,
+            number=number,
+            completeness=completeness,
+            algorithm=algorithm,
+            memory_limit=memory_limit,
+            measured=measured,
+            plan=plan,
+            statistics=statistics,
+            adaptation=adaptation,
+            optimizer=optimizer,
+            cost_model=cost_model,
+            anchors=anchors,
+            emit=emit,
+            limit=limit,
+            columns=columns,
+            by=by,
+            complete=complete,
+            per_group=per_group,
         )
-        taking = Measured(seconds, lambda decided: take(self._df, decided.plan), counted) if measured else None
-        return explain_query(stage, Analysed(self._asked, resolved, rewritten, trace), plans, taking)
+        asked.check()
+        return asked.explanation()
 
     def _summed_survey(self, request: CompleteRequest, measured: bool) -> dict[str, Any]:
         """Sums up a survey over all groups and windows; this runs a job."""
@@ -1487,6 +1452,152 @@ class PatternFrame(Bound):
             work = detected.work(self._df, plan_measuring_choice(self._rewritten, detection))
             return chosen_facts((one.plan, one.events, one.partial_matches) for one in work)
         return (("not measured", "partial matches are counted along plans"),)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class _Explained:
+    """The arguments of :meth:`PatternFrame.explain`, and the decisions that its stages show."""
+
+    frame: PatternFrame
+    stage: str | None
+    number: str
+    completeness: str
+    algorithm: str
+    memory_limit: str | int | None
+    measured: bool
+    plan: str | Sequence[Any]
+    statistics: str | Mapping[str, Mapping[Any, float]] | None
+    adaptation: str | Mapping[str, Any] | None
+    optimizer: str
+    cost_model: str
+    anchors: int | None
+    emit: str
+    limit: int | None
+    columns: Sequence[str] | None
+    by: Term | None
+    complete: bool
+    per_group: bool
+
+    def check(self) -> None:
+        """Raises if an argument has no such value, whatever the stage."""
+        if is_one_of(self.number, (*STAGES, *ON_REQUEST)):
+            raise InvalidNode(
+                f"explain() shows one stage, or the first five, and {self.number!r} is a second one",
+                hint="leave the stages out, or call explain() for each",
+            )
+        check_number(self.number)
+        check_choice("completeness", self.completeness, (MAXIMAL, ENDS))
+        check_choice("emit", self.emit, (FINAL, UPDATE, EAGER))
+        truths = {"measured": self.measured, "complete": self.complete, "per_group": self.per_group}
+        for name, truth in truths.items():
+            _truth(name, truth, "leave it out, or see the method whose plan the stage shows")
+        given_detection(self.frame._query.pattern, self.plan, self.statistics, self.adaptation, "auto")
+        whole("limit", self.limit)
+        _ = self._shown, self._extraction  # both check what they are made of
+        if self.measured:
+            refuse_streaming(self.frame._df, _MEASURED)
+
+    def explanation(self) -> Explanation:
+        """Decides how the query is answered, as far as the stage shows it, and returns its views."""
+        frame = self.frame
+        begin = perf_counter()
+        resolved = frame._analyse(frame._query)
+        analysed = perf_counter()
+        rewritten, trace = rewrite(resolved)
+        seconds = {"resolved": analysed - begin, "rewritten": perf_counter() - analysed}
+        plans = Plans(
+            dataframe=self._answer,
+            survey=lambda: frame._summed_survey(frame._complete(self.completeness, self._extraction), self.measured),
+            decisions={stage: partial(self._carried_out, decide) for stage, decide in self._decisions.items()},
+        )
+        taking = Measured(seconds, lambda decided: take(frame._df, decided.plan), self._counted)
+        stage = self._stage_of_plan
+        return explain_query(
+            stage, Analysed(frame._asked, resolved, rewritten, trace), plans, taking if self.measured else None
+        )
+
+    @property
+    def _stage_of_plan(self) -> str | None:
+        """The stage to show: the plan of an answer that only trends have is that of the trends."""
+        given = self.plan != "auto" or self.statistics is not None or self.adaptation is not None
+        return "trends" if self.stage == "physical" and (given or self.emit == EAGER) else self.stage
+
+    @cached_property
+    def _shown(self) -> tuple[str, ...]:
+        return self.frame._columns(self.columns)
+
+    @cached_property
+    def _extraction(self) -> Extraction:
+        # Elsewhere it may be an algorithm that finds all trends, such as "kernel", which complete trends do not have.
+        of_others = self.stage not in ("complete", "survey") and is_one_of(self.algorithm, ALGORITHMS)
+        algorithm = "auto" if of_others else self.algorithm
+        return given_extraction(algorithm, self.memory_limit, self.optimizer, self.cost_model, self.anchors)
+
+    @cached_property
+    def _detection(self) -> Detection:
+        return self.frame._detection(self.plan, self.statistics, self.adaptation, self.algorithm)
+
+    @property
+    def _size(self) -> int:
+        """So many trends are drawn, or are the heaviest."""
+        return positive("limit", _EXPLAINED if self.limit is None else self.limit)
+
+    @property
+    def _which(self) -> _Which:
+        return _Which(self.complete, self.completeness, self._shown, self.per_group)
+
+    @property
+    def _decisions(self) -> dict[str, Callable[[], Decision]]:
+        """By stage, what decides on the plan that it shows."""
+        frame, road = self.frame, self.algorithm
+        return {
+            "trends": self._of_trends,
+            "physical": self._of_answer,
+            "complete": lambda: frame._decide_complete(self.completeness, self._extraction, self._shown, self.limit),
+            "complete_count": lambda: frame._decide_complete_count(
+                self.completeness, "count", self.number, road, self.emit
+            ),
+            "sample": lambda: frame._decide_sample(self._size, 0, self._which, road),
+            "top": lambda: frame._decide_top(self._size, self.by, self._which),
+            "matches": self._of_matches,
+        }
+
+    def _of_trends(self) -> Decision:
+        check_emit(self.emit, "trends", EAGER)
+        return self.frame._decide_trends(self.limit, self._shown, self._detection, self.emit)
+
+    def _of_matches(self) -> Decision:
+        return self.frame._decide_matches(self.limit, self._shown)
+
+    def _of_answer(self) -> Decision:
+        """Decides on the plan of what the query is for: matches, trends that are given early, or aggregates."""
+        query = self.frame._query
+        if query.selection != Selection():
+            return self._of_matches()
+        if self.emit == EAGER:
+            return self._of_trends()
+        return self.frame._decide(query.returning or (Returned(COUNT),), self.number, self.emit)
+
+    def _answer(self) -> DataFrame:
+        if self.emit != EAGER:
+            return run(self.frame._df, self._of_answer().plan)
+        return self.frame.trends(
+            self.limit,
+            self.columns,
+            plan=self.plan,
+            statistics=self.statistics,
+            adaptation=self.adaptation,
+            algorithm=self.algorithm,
+            emit=self.emit,
+        )
+
+    def _carried_out(self, decide: Callable[[], Decision]) -> Decision:
+        """Decides, and settles on what is only decided when a plan is carried out."""
+        decided, df = decide(), self.frame._df
+        return attrs.evolve(decided, plan=with_sorting(df, as_carried_out(df, decided.plan)))
+
+    def _counted(self, decided: Decision) -> tuple[tuple[str, str], ...]:
+        return self.frame._partial_matches(decided, self._detection) if self._stage_of_plan == "trends" else ()
 
 
 def computed_by(query: Query, df: DataFrame) -> tuple[Computed, ...]:
@@ -1568,10 +1679,10 @@ def pattern(
         to Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, or 48 MiB if it is not set.
     state : {"auto", "windows", "events"}, optional
         How a stream keeps its events until their windows are answered. ``windows``: Spark's own operators keep the
-        events of each window, with any state store. ``events``: each event is kept once, packed, however many windows
-        need it; this takes RocksDB as the state store, see :doc:`/streaming`. ``auto`` is ``events`` where windows
-        overlap and the session supports it, and ``windows`` otherwise. By default the session's setting
-        ``cetdsl.state``, or ``auto`` if it is not set.
+        events of each open window, or matrices of its panes, in any state store. ``events``: each event is kept once,
+        packed, however many windows need it; this takes RocksDB as the state store, see :doc:`/streaming`. ``auto`` is
+        ``events`` for spans and overlapping windows if RocksDB is the state store and protobuf is installed, and
+        ``windows`` otherwise. By default the session's setting ``cetdsl.state``, or ``auto`` if it is not set.
 
     Returns
     -------
@@ -1583,8 +1694,14 @@ def pattern(
         If the text is malformed.
     ResolutionError
         If the query does not fit the DataFrame; several errors are reported at once.
+    InvalidNode
+        If ``df`` is no DataFrame or ``query`` no query, or ``sort``, ``sort_memory``, ``state`` or ``on_null_time`` has
+        no such value.
     WatermarkError
         If a stream has no watermark on the time column.
+    StreamingNotSupported
+        If the query of a stream has no window or puts an event into more than 64, or ``state="events"`` is asked for
+        without RocksDB or protobuf.
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
     EngineError

@@ -24,7 +24,8 @@ def sql(text: str, spark: SparkSession) -> DataFrame:
     ----------
     text : str
         A query of Spark's SQL. Each MATCH_RECOGNIZE clause becomes a DataFrame, as by :func:`match_recognize`, and
-        Spark runs the rest of the query.
+        Spark runs the rest of the query. As with ``spark.sql``, take it from nobody whom you would not give the
+        session.
     spark : pyspark.sql.SparkSession
 
     Returns

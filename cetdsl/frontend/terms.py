@@ -691,12 +691,16 @@ fn = Functions()
 
 
 def count(variable: object = None) -> Term:
-    """The number of trends, ``count()``, or of the events bound to a variable, ``count(B)``.
+    """Counts trends, or the events bound to a variable.
+
+    As an aggregate, ``count()`` is the number of trends, and ``count(B)`` the number of events bound to ``B`` over all
+    trends. In a predicate, ``count(B)`` is the number of events of one trend that are bound to ``B``, and ``count()``
+    that of all its events, as :func:`length` gives it.
 
     Parameters
     ----------
     variable : EventVariable or str, optional
-        In RETURN its events are counted over all trends, in a predicate those of one trend.
+        The variable whose events are counted.
 
     Returns
     -------

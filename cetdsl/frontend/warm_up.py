@@ -42,7 +42,7 @@ def warm_up(spark: SparkSession | None = None) -> dict[str, float]:
     Raises
     ------
     InvalidNode
-        If there is no active session, or ``spark`` is none.
+        If ``spark`` is no session, or is left out while no session is active.
 
     Examples
     --------

@@ -320,11 +320,12 @@ class Workload(Bound):
         ------
         InvalidNode
             If the plan was made for other queries; the statistics are malformed, or are given together with a plan; a
-            plan is given with ``sharing="never"``; or there is no such sharing mode, algorithm or ``emit``.
+            plan is given with ``sharing="never"``; there is no such sharing mode, algorithm or ``emit``; or the limit
+            or the deadline is no such number.
         ResolutionError
             If ``columns`` names a column that the DataFrame does not have.
         StreamingNotSupported
-            If ``emit="eager"`` is asked for on a stream.
+            If ``emit="eager"`` or a limit is asked for on a stream.
         UnsupportedQuery
             If ``algorithm="joins"`` cannot put the trends of some query together.
 
@@ -737,8 +738,9 @@ def patterns(
     Raises
     ------
     InvalidNode
-        If there is no query; a query's name is no text; there is no such sharing mode or cost model, or it has no
-        effect; deviations are not shares from 0 to 1, name a query that does not exist, or are given without
+        If there is no query; a query's name is no text; there is no such sharing mode or cost model, or a cost model is
+        given although nothing is decided; ``sort``, ``sort_memory``, ``state``, ``keep`` or ``on_null_time`` has no
+        such value; deviations are not shares from 0 to 1, name a query that does not exist, or are given without
         ``sharing="static"``; or a parameter is no constant, or no text has a parameter of its name.
     ParseError
         If a text is malformed.
@@ -747,7 +749,8 @@ def patterns(
     WatermarkError
         If a stream has no watermark on the time column.
     StreamingNotSupported
-        If ``keep`` is given, and a query computes a group.
+        If a query of a stream has no window; each event is to be kept once, by ``keep`` or ``state="events"``, without
+        RocksDB or protobuf; or ``keep`` is given, and a query computes a group.
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python that lacks packages that cetdsl needs.
     EngineError

@@ -105,7 +105,7 @@ class RowLayout:
     rows of a task come in any order, and the reader puts them in :attr:`order`, holding about so many bytes. If events
     come ``in_parcels``, a row has the numbers of the first and the last time bucket that need its events, and then all
     other columns of many events as bytes. If parcels are ``repeated``, there is a row for each of these buckets, with
-    its number alone.
+    its number alone. If they come with statistics that are ``learned``, these are in a column before all others.
 
     Examples
     --------
@@ -126,6 +126,7 @@ class RowLayout:
     sort_memory: int = 0
     in_parcels: bool = False
     repeated: bool = False
+    learned: bool = False
 
     @classmethod
     def of(

@@ -68,7 +68,8 @@ class Slot:
     ``decimal`` is the precision and scale of a sum or mean of decimals, which may be over the ``distinct`` values.
 
     If the value depends on the variable that a row is bound to, ``columns`` has the column for each variable. A label
-    may be that of the row ``move`` rows behind, if this row belongs to the same match.
+    may be that of the row ``move`` rows behind, if this row belongs to the same match. Errors point at the ``span`` of
+    the clause's text.
     """
 
     kind: str
@@ -81,6 +82,7 @@ class Slot:
     move: int = 0
     decimal: tuple[int, int] | None = None
     distinct: bool = False
+    span: tuple[int, int] = (0, 0)
 
 
 #: The steps of a condition, a program for a stack machine: a step takes its operands from the stack and puts its result

@@ -45,6 +45,14 @@ class DetectSpec:
     plans: tuple[BranchPlan, ...]
 
 
+@attrs.frozen
+class LearnSpec:
+    """The specification by which the state of a stream takes statistics of its events, for plans that adapt."""
+
+    kernel: KernelSpec
+    plans: tuple[BranchPlan, ...]
+
+
 #: The columns, with Spark's types, of the report on each slice of a key's events. A slice may have several rows, whose
 #: numbers the reader adds up.
 DETECTION = (

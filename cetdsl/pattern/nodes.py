@@ -147,7 +147,10 @@ class Not(Pattern):
 
     def __attrs_post_init__(self) -> None:
         if any(isinstance(node, Not) for node in self.part.walk()):
-            raise InvalidNode("a negated pattern cannot hold another NOT")
+            raise InvalidNode(
+                "a negated pattern cannot hold another NOT",
+                hint="leave the inner NOT away, or ask for the trends of the inner pattern by a query of its own",
+            )
 
     @property
     def children(self) -> tuple[Pattern, ...]:

@@ -26,7 +26,7 @@ from cetdsl.rows.nodes import (
     Variable,
     Within,
 )
-from cetdsl.rows.tokens import Kind, Token, end_of_type, tokens_of
+from cetdsl.rows.tokens import IN_BACKQUOTES, Kind, Token, end_of_type, tokens_of
 
 T = TypeVar("T")
 
@@ -155,7 +155,8 @@ class _Reader:
 
     def _name(self, what: str, hint: str) -> Name:
         if self._ended or not self._next.is_name:
-            self._fail(f"{what} is missing", hint)
+            is_quoted = not self._ended and self._next.is_in_double_quotes
+            self._fail(f"{what} is missing", IN_BACKQUOTES if is_quoted else hint)
         token = self._next
         self._place += 1
         return Name(token.name, token.span)
@@ -305,10 +306,11 @@ class _Reader:
         parts: list[RowPattern] = []
         while (part := self._factor(depth)) is not None:
             parts.append(part)
-        if not parts and (self._ended or self._next.upper not in (")",)):
-            self._fail("a part of the pattern is missing", "write a variable, or () for the empty pattern")
-        if not parts and self._tokens[self._place - 1].upper != "(":
-            self._fail("a part of the pattern is missing", "write a variable, or () for the empty pattern")
+        is_empty = not self._ended and self._next.upper == ")" and self._tokens[self._place - 1].upper == "("
+        if not parts and not is_empty:
+            is_quoted = not self._ended and self._next.is_in_double_quotes
+            hint = IN_BACKQUOTES if is_quoted else "write a variable, or () for the empty pattern"
+            self._fail("a part of the pattern is missing", hint)
         return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
 
     def _factor(self, depth: int) -> RowPattern | None:

@@ -19,13 +19,14 @@ from cetdsl.rows.fields import Fields
 from cetdsl.rows.nodes import Name
 from cetdsl.rows.resolved import AVERAGE, Expression, Value, column
 from cetdsl.rows.scope import Scope
-from cetdsl.rows.tokens import Kind, Token, arguments_of, closing_of, end_of_type, word_at
+from cetdsl.rows.tokens import IN_BACKQUOTES, Kind, Token, arguments_of, closing_of, end_of_type, word_at
 from cetdsl.rows.words import (
     AGGREGATES,
     BEFORE_OPERAND,
     BEHIND_OPERAND,
     COLUMNS_AS_WELL,
     COUNTED_EVERYWHERE,
+    ELSEWHERE,
     GENERATORS,
     LOGICAL,
     NAVIGATION,
@@ -192,6 +193,8 @@ class ExpressionReader:
         if name in OTHER_AGGREGATES:
             hint = "write a function of ARRAY_AGG(...) for it, such as array_distinct or aggregate"
             self._fail(f"the aggregate {token.text} is not known of rows of a match", hint, token, UnsupportedQuery)
+        if name in ELSEWHERE:
+            self._fail(f"{token.text} is not known in MATCH_RECOGNIZE", ELSEWHERE[name], token, UnsupportedQuery)
         if name in GENERATORS:
             message = f"{token.text} gives any number of rows for one, and a clause takes one value"
             self._fail(message, GENERATORS[name], token, UnsupportedQuery)
@@ -333,7 +336,8 @@ class ExpressionReader:
         if not inner.found and inner.unknown:
             self.scope.column_number(Name(inner.unknown[0].name, inner.unknown[0].span))
         if not inner.found and call.upper not in COUNTED_EVERYWHERE:
-            hint = "name a column of the rows, as in A.x"
+            is_quoted = len(tokens) == 1 and tokens[0].is_in_double_quotes
+            hint = IN_BACKQUOTES if is_quoted else "name a column of the rows, as in A.x"
             self._fail(f"what {call.text} takes refers to no row", hint, call)
         each: tuple[str, ...] = ()
         if inner.labelled:

@@ -48,10 +48,18 @@ class Token:
         return self.kind in (Kind.WORD, Kind.QUOTED)
 
     @property
+    def is_in_double_quotes(self) -> bool:
+        """Whether it is a text in double quotes, which other engines take for a name."""
+        return self.kind is Kind.STRING and self.text.startswith('"')
+
+    @property
     def name(self) -> str:
         """The text without quotes."""
         return self.text[1:-1].replace("``", "`") if self.kind is Kind.QUOTED else self.text
 
+
+#: The hint for a name in double quotes.
+IN_BACKQUOTES = "to Spark, a word in double quotes is a text: write the name in backquotes"
 
 _BLANK = re.compile(r"(?:\s+|--[^\n\r]*)+")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")

@@ -33,6 +33,12 @@ GENERATORS = {
     ),
     **dict.fromkeys(("WINDOW", "SESSION_WINDOW"), "write date_trunc('hour', ...), or take windows of the answer"),
 }
+#: Functions of other engines or of windows, with what is written for them here.
+ELSEWHERE = {
+    "LAG": "write PREV(...)",
+    "LEAD": "write NEXT(...)",
+    "MATCH_SEQUENCE_NUMBER": "write COUNT(*), which with ALL ROWS PER MATCH is the number of the row",
+}
 #: Words that are part of Spark's syntax even if a column has such a name; in backquotes they name the column. Some name
 #: it without backquotes where only a column can stand: :data:`COLUMNS_AS_WELL`.
 SYNTAX = frozenset(

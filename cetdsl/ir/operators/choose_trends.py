@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.operators.detect_trends import DetectTrends
 from cetdsl.ir.operators.operator import Step
 
@@ -13,6 +14,10 @@ class ChooseTrends(DetectTrends):
     """Gives the rows of :class:`ListTrends`; ``plans`` say how the order of each branch is chosen."""
 
     stage = "choose"
+
+    @property
+    def learning(self) -> tuple[BranchPlan, ...]:
+        return ()  # each chunk is sampled before its trends are put together
 
     def steps(self) -> tuple[Step, ...]:
         stops = (f"stops after {self.limit}",) if self.limit is not None else ()

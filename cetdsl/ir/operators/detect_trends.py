@@ -42,6 +42,11 @@ class DetectTrends(ListTrends):
     planned: Planned
     stage = "detect"
 
+    @property
+    def learning(self) -> tuple[BranchPlan, ...]:
+        adapting = [plan.adapting for plan in self.plans if plan.adapting is not None]
+        return self.plans if any(one.adaptation.method != "static" for one in adapting) else ()
+
     def steps(self) -> tuple[Step, ...]:
         stops = (f"stops after {self.limit}",) if self.limit is not None else ()
         if self.planned.statistics is None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.keeping import BY_WINDOW, Keeping
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Requirement, Step
 from cetdsl.ir.sorting import Sorting
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote_name
@@ -38,6 +40,9 @@ class EventsInOrder(Requirement):
     If ``where_read``, events are not sent to the tasks of their keys. Each task has the events that it reads, in order
     within each part of a file.
 
+    If there are plans that are ``learning``, one for each branch of the query, a stream that keeps each event once
+    keeps statistics of the events for these plans, too.
+
     If there are ``tests``, each event has a bit per test, which says whether the test holds. ``kind`` is the column
     whose texts are the kinds of events.
     """
@@ -53,6 +58,7 @@ class EventsInOrder(Requirement):
     for_many: bool = False
     tests: tuple[Expr, ...] = ()
     kind: str | None = None
+    learning: tuple[BranchPlan, ...] = ()
     sorting: Sorting = SORTED_BY_SPARK
     keeping: Keeping = BY_WINDOW
 
@@ -82,7 +88,7 @@ class EventsInOrder(Requirement):
             keys.insert(len(source.keys), "share")
         if source.is_stream:
             # If events are kept whole, the scan has shown that step already.
-            kept = [] if self.keeping.whole else [words.kept(source, self.keeping, in_panes=self.in_panes)]
+            kept = [] if self.keeping.whole else [self._kept(source)]
             return (*steps, *kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
@@ -92,3 +98,15 @@ class EventsInOrder(Requirement):
             runs = Step(sort, (f"put those of a key into sorted runs, one row each: {self.sorting.runs}",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))
         return (*steps, shuffle, Step(sort, (self.sorting.who,)))
+
+    @property
+    def learns(self) -> bool:
+        """Whether the state of the stream keeps statistics of the events beside them."""
+        return bool(self.learning) and self.keeping.once and not self.keeping.whole
+
+    def _kept(self, source: Source) -> Step:
+        kept = words.kept(source, self.keeping, in_panes=self.in_panes)
+        if not self.learning:
+            return kept
+        begun = "statistics of the events that have passed, by which plans begin" if self.learns else "no statistics"
+        return Step(kept.label, (*kept.details, f"keep {begun}"))

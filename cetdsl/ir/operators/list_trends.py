@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import longest_trend
 from cetdsl.ir.operators import words
@@ -37,7 +38,13 @@ class ListTrends(Unary):
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
-        return (EventsInOrder(self.spec, columns=self.columns, identified=self.identified),)
+        read = EventsInOrder(self.spec, columns=self.columns, identified=self.identified, learning=self.learning)
+        return (read,)
+
+    @property
+    def learning(self) -> tuple[BranchPlan, ...]:
+        """The plans that begin with statistics of earlier events, if a stream keeps them."""
+        return ()
 
     def steps(self) -> tuple[Step, ...]:
         stops = (f"stops after {self.limit}",) if self.limit is not None else ()

@@ -130,7 +130,8 @@ def kept(source: Source, keeping: Keeping, *, in_panes: bool = False) -> Step:
     packed = keeping.once or keeping.packed
     by = ["share of the keys"] if packed and source.keys else [] if packed else map(quote_name, source.kept_by)
     lines = [how, *(["packed, many in one value of state"] if packed else [])]
-    lines.append(f"shares of the keys, a task each at every trigger: {source.state.shares}")
+    tasks = "shares of the keys, a task each at every trigger" if packed else "tasks at every trigger"
+    lines.append(f"{tasks}: {source.state.shares}")
     if source.state.why_slow is not None:
         lines.append(f"{source.state.why_slow}: {source.state.advice}")
     until = "keep until the watermark passes what they are needed for, by " + ", ".join([*by, unit])

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import attrs
 import numpy as np
 
-from cetdsl.detection.histograms import Buckets, SlidingStatistics
+from cetdsl.detection.histograms import Buckets, SlidingStatistics, counters_of
 from cetdsl.detection.loop import Counts, Loop, Pace
 from cetdsl.detection.plans import Plan, TreePlan, is_free
 from cetdsl.detection.statistics import Statistics
@@ -209,12 +209,12 @@ class BranchLoop:
         pairs: tuple[Pair, ...],
         candidates: tuple[Candidates, ...],
         span: int,
+        learned: Floats | None = None,
     ) -> None:
         adapting = plan.adapting
         assert adapting is not None, "its plan stays"
         self._adapting = adapting
-        self._first = Loop(adapting.problem, adapting.algorithm, adapting.adaptation, adapting.statistics)
-        self._first.plan = plan.plan  # the plan that the user requests, if it is one
+        self._first = self._begun(plan, learned)
         self._candidates = candidates
         self._window = span
         problem = adapting.problem
@@ -238,9 +238,29 @@ class BranchLoop:
         #: Whether cheap plans are left alone. They are not if the user sets the length of slices, as each slice is then
         #: judged; nor for trees, whose work is not measured in candidates.
         by_default = adapting.slice_events is None and adapting.adaptation.method == "invariants"
-        self._spares = by_default and not isinstance(plan.plan, TreePlan)
+        self._spares = by_default and not isinstance(self._first.plan, TreePlan)
         #: The seconds that deciding and planning had taken when the last chunk began.
         self._spent = 0.0
+
+    def _begun(self, plan: BranchPlan, learned: Floats | None) -> Loop:
+        """Returns the loop with which each key begins.
+
+        Its plan is the given one, unless counts of earlier events, which may be all zero, have been ``learned``.
+        """
+        adapting, known = self._adapting, self._adapting.statistics
+        if learned is not None and learned[1 : 1 + len(adapting.problem.variables)].any():
+            seen = self._sliding(1)
+            seen.add_row(learned)
+            known = known.updated(seen.statistics())
+            return Loop(adapting.problem, adapting.algorithm, adapting.adaptation, known)
+        loop = Loop(adapting.problem, adapting.algorithm, adapting.adaptation, known)
+        loop.plan = plan.plan  # the plan that the user requests, if it is one
+        return loop
+
+    @property
+    def counted(self) -> object:
+        """What is counted: the names of the variables, and the predicates between pairs of their events."""
+        return self._adapting.problem.names, [(*place, test.tolist()) for *place, test in self._tests]
 
     def ranges(
         self,
@@ -287,6 +307,12 @@ class BranchLoop:
 
     def sample(self, events: Events, tables: TableMaker) -> Statistics:
         """Returns the statistics of a chunk, of all of its keys together."""
+        seen = self._sliding(1)
+        seen.add_row(self.count(events, tables))
+        return seen.statistics()
+
+    def count(self, events: Events, tables: TableMaker) -> Floats:
+        """Returns the counts of a chunk, of all of its keys together: float64[counters]."""
         low, high = events.segment_start[:-1], events.segment_start[1:]
         owner, piece = members_of(np.zeros(len(low), dtype=np.int64), (high - low + PIECE - 1) // PIECE)
         first = low[owner] + piece * PIECE
@@ -295,11 +321,10 @@ class BranchLoop:
         places = np.ascontiguousarray(places, dtype=np.int64)
         counts = self._counted(events, tables, places)
         self._sample(events, tables, places, counts, np.ones(len(places), dtype=np.bool_), TRIED, 1)
-        seen, summed = self._sliding(1), counts.sum(axis=0)
+        summed: Floats = counts.sum(axis=0)
         if self._adapting.problem.window is None:
             summed[0] = len(low)  # numbers of events are the mean of all keys
-        self._add(seen, summed)
-        return seen.statistics()
+        return summed
 
     @property
     def _first_plan(self) -> Plan:
@@ -308,11 +333,6 @@ class BranchLoop:
 
     def _sliding(self, slices: int) -> SlidingStatistics:
         return SlidingStatistics(self._adapting.problem, slices)
-
-    def _add(self, seen: SlidingStatistics, row: Floats) -> None:
-        variables, pairs = len(self._candidates), len(self._compared)
-        duration, events, tried, passed = np.split(row, [1, 1 + variables, 1 + variables + pairs])
-        seen.add(duration[0], events, tried, passed)
 
     def _observe(
         self,
@@ -421,7 +441,7 @@ class BranchLoop:
 
     def _fresh(self) -> _Key:
         loop = self._first.fresh()
-        room = room_for(1 + len(self._candidates) + 2 * len(self._compared), self._adapting.slices)
+        room = room_for(counters_of(self._adapting.problem), self._adapting.slices)
         now = loop.watch.begin.copy()
         return _Key(loop, room, now, [self._first_plan])
 
@@ -480,7 +500,7 @@ class BranchLoop:
             key.told = self._sliding(self._adapting.slices)
         first, units = len(key.plans) - 1 - len(rows), self._units(places)
         for at, (place, row) in enumerate(zip(places.tolist(), rows, strict=True)):
-            self._add(key.told, row)
+            key.told.add_row(row)
             one = looks.get(at, Slice(number, 0, 0, key.plans[first + at], Statistics()))
             self.slices.append(
                 attrs.evolve(
@@ -500,7 +520,7 @@ class BranchLoop:
         """
         ranks = [tables.rank_of(one) for one in self._candidates]
         low, first, stop = places[:, _LOW], places[:, _FIRST], places[:, _STOP]
-        counts = np.zeros((len(places), 1 + len(ranks) + 2 * len(self._compared)))
+        counts = np.zeros((len(places), counters_of(self._adapting.problem)))
         if self._adapting.problem.window is None:
             counts[:, 0] = stop - first
         else:

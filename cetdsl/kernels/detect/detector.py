@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial as given
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import attrs
 import numpy as np
 
+from cetdsl.detection.histograms import counters_of
 from cetdsl.detection.plans import OrderPlan, Plan, TreePlan
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import Between, Branch, BranchPlan, Slot
@@ -28,7 +29,9 @@ from cetdsl.kernels.enumerate.blocks import BLOCK, WINDOW, in_blocks, make_posit
 from cetdsl.kernels.enumerate.correlated import Gaps, gaps_of, lay_out_correlated, make_path, without_correlated
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, conditions_of, span_of
-from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Block, Events, Floats, Ints, Slices
+
+_Taken = TypeVar("_Taken")
 
 
 def _lowered(branch: Branch, plain: frozenset[int], codes: int) -> Branch:
@@ -50,7 +53,8 @@ def _lowered(branch: Branch, plain: frozenset[int], codes: int) -> Branch:
 class Detector:
     """Lists the trends of one query over chunk after chunk of sorted events, in the order of plans.
 
-    If ``by_slice``, each slice of the stream is a group of its own in the counts, for branches whose plans change.
+    If ``by_slice``, each slice of the stream is a group of its own in the counts, for branches whose plans change. The
+    plans of such branches are made of the counts of earlier events, one branch after the other, if any are ``learned``.
 
     Examples
     --------
@@ -73,7 +77,14 @@ class Detector:
     [[3, 3]]
     """
 
-    def __init__(self, spec: KernelSpec, plans: Sequence[BranchPlan], *, by_slice: bool = False) -> None:
+    def __init__(
+        self,
+        spec: KernelSpec,
+        plans: Sequence[BranchPlan],
+        *,
+        by_slice: bool = False,
+        learned: Floats | None = None,
+    ) -> None:
         query = spec.query
         self._guarded = GuardedMachine(without_correlated(spec))
         self._query = without_correlated(spec).query
@@ -90,19 +101,32 @@ class Detector:
         self._branches = [_lowered(plan.branch, self._negations.plain, spec.layout.codes) for plan in plans]
         self._plans = [_settled(plan.plan) for plan in plans]
         self._programs: dict[tuple[int, Plan], Program | TreeProgram] = {}
-        self.loops = [self._loop(number, plan) for number, plan in enumerate(plans)]
+        #: How many numbers are counted for the statistics of each branch; none if its plan stays.
+        self._counters = [0 if plan.adapting is None else counters_of(plan.adapting.problem) for plan in plans]
+        known = [None] * len(plans) if learned is None else np.split(learned, np.cumsum(self._counters)[:-1])
+        self.loops = [self._loop(number, *one) for number, one in enumerate(zip(plans, known, strict=True))]
         #: For each branch, the ranges of the last chunk, if its plans change.
         self.ranges: list[PlanRanges | None] = [None] * len(plans)
         #: For each branch, the partial matches so far, by group (see :class:`PlanRanges`) and step.
         self.partial = [np.zeros((1, len(plan.masks)), dtype=np.int64) for plan in self._plans]
 
-    def _loop(self, number: int, plan: BranchPlan) -> BranchLoop | None:
+    @property
+    def counters(self) -> int:
+        """How many numbers are counted for statistics, for all branches together."""
+        return sum(self._counters)
+
+    @property
+    def counted(self) -> list[object]:
+        """What is counted for statistics, for each branch: see :attr:`BranchLoop.counted`."""
+        return [loop and loop.counted for loop in self.loops]
+
+    def _loop(self, number: int, plan: BranchPlan, learned: Floats | None) -> BranchLoop | None:
         if plan.adapting is None:
             return None
         in_time = self._program(number, OrderPlan(range(len(plan.branch.slots)))).candidates
         windowing = self._query.windowing
         window = windowing.length if windowing.kind != WHOLE else 0
-        return BranchLoop(plan, self._branches[number], self._pairs, in_time, window)
+        return BranchLoop(plan, self._branches[number], self._pairs, in_time, window, learned)
 
     def _program(self, number: int, plan: Plan) -> Program | TreeProgram:
         if (number, plan) not in self._programs:
@@ -149,12 +173,19 @@ class Detector:
                     return
 
     def sample(self, events: Events) -> Iterator[Statistics]:
-        """Returns the statistics of a chunk for each branch, all of whose plans may change."""
+        """Yields the statistics of a chunk for each branch, all of whose plans may change."""
+        return self._of_all(events, BranchLoop.sample)
+
+    def count(self, events: Events) -> Iterator[Floats]:
+        """Yields the counts of a chunk for each branch, all of whose plans may change."""
+        return self._of_all(events, BranchLoop.count)
+
+    def _of_all(self, events: Events, take: Callable[[BranchLoop, Events, TableMaker], _Taken]) -> Iterator[_Taken]:
         events, _, _ = self._guarded.with_guards(events)
         tables = TableMaker(events)
         for loop in self.loops:
             assert loop is not None, "its plan stays"
-            yield loop.sample(events, tables)
+            yield take(loop, events, tables)
 
     def _parts(
         self, number: int, chunk: _Chunk, scopes: Scopes, ends: tuple[Hashable, Hashable], keep_from: int

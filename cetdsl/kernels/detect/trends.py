@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from functools import cache
 
 import pyarrow as pa
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.stages import DetectSpec
 from cetdsl.kernels.detect.detector import Detector
+from cetdsl.kernels.detect.learned import Learned
 from cetdsl.kernels.enumerate.trends import list_by
 from cetdsl.kernels.vocabulary import Block
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns
@@ -17,10 +19,17 @@ from cetdsl.kernels.wire.columns import python_value
 
 def detect_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Lists the trends of a sorted stream; the columns are those of the stage ``trends``."""
-    detector = Detector(spec.trends.kernel, spec.plans)
+    kernel, learned = spec.trends.kernel, Learned()
+    if kernel.layout.learned:
+        batches = learned.apart(batches)
+
+    @cache
+    def made() -> Detector:
+        # By the first chunk all batches have been read, as the kernel sorts them, and so all that was learned.
+        return Detector(kernel, spec.plans, learned=learned.counts)
 
     def find(chunk: Chunk, limit: int) -> Iterator[Block]:
-        ends = ends_of(chunk, spec.trends.kernel)
+        detector, ends = made(), ends_of(chunk, kernel)
         return detector.enumerate(chunk.events, chunk.slices, chunk.bounds, limit, ends=ends)
 
     return list_by(find, spec.trends, batches, chunk_events)

@@ -333,7 +333,13 @@ def _answer(spec: MatchSpec, program: Program, chunk: _Chunk, found: Found, many
     answer = _Answer(program, chunk, found, many, rows, matches, labels, last[matches])
     taken = from_numpy(shown)
     columns = [chunk.column(number).take(taken) for number in spec.shown]
-    yield columns + [answer.slot(slot, spec.arrows.names) for slot in spec.slots]
+    for slot in spec.slots:
+        try:
+            columns.append(answer.slot(slot, spec.arrows.names))
+        except CountOverflow as error:
+            error.span, error.text = slot.span, spec.pointed.text
+            raise
+    yield columns
 
 
 class _Answer:

@@ -56,8 +56,13 @@ def by_plans(request: TrendsRequest, listing: Callable[[Subject], Operator]) -> 
 
 
 def _uncut(source: Source, asked: Detection) -> Source:
-    """Returns the source without time buckets if plans adapt: they predict later events of a key from earlier ones."""
-    return attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0)) if asked.adapts else source
+    """Returns the source without time buckets if plans adapt: they predict later events of a key from earlier ones.
+
+    A stream needs its time buckets: only their events are ever complete.
+    """
+    if not asked.adapts or source.is_stream:
+        return source
+    return attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
 
 
 def measure(request: TrendsRequest) -> MeasureDetection | Declined:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import attrs
 
+from cetdsl.errors import InvalidNode, shown
 from cetdsl.pattern.query import Query
 from cetdsl.sharing.aggregation.subpatterns import SubPattern
 
@@ -152,7 +153,7 @@ class PlanData:
 
         Raises
         ------
-        KeyError
+        InvalidNode
             If there is no query of that name.
 
         Examples
@@ -163,7 +164,7 @@ class PlanData:
         """
         found = next((vertex for vertex in self.vertices if vertex.query == query), None)
         if found is None:
-            raise KeyError(query)
+            raise InvalidNode(f"the plan has no query {shown(query)}", hint="its names are those of plan.queries")
         return found
 
     def at(self, number: int) -> Vertex:
