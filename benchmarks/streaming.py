@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from statistics import median, quantiles
@@ -59,22 +60,29 @@ def live(spark: SparkSession, path: Path, schema: Any, files: int = 1) -> DataFr
     return read.withWatermark("time", "10 seconds")
 
 
+@contextmanager
+def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """Gives the session a setting while the block runs."""
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(key) if before is None else spark.conf.set(key, before)
+
+
 def drain(events: DataFrame, ask: Callable[[DataFrame], DataFrame], into: str | None = None) -> Progress:
     """Asks a stream, and runs it over all of its files; returns Spark's progress report of each micro-batch."""
     spark = events.sparkSession
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    # Set before the stream is asked, whose plan divides the keys into as many shares.
-    spark.conf.set("spark.sql.shuffle.partitions", str(TASKS))
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
-    try:
+    # Set before the stream is asked, whose plan divides the keys into as many shares.
+    with setting(spark, "spark.sql.shuffle.partitions", str(TASKS)):
         answer = ask(events)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
             writer = answer.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
             query = writer.format("parquet").start(into) if into else writer.format("noop").start()
             query.awaitTermination()
             return [dict(progress) for progress in query.recentProgress]
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
 def workload(df: DataFrame) -> DataFrame:
@@ -96,19 +104,14 @@ def streaming(events: Events, runs: int) -> Result:
 
         return run
 
-    def counted(name: str, query: Any, setting: str = STATE_STORE, value: str | None = None) -> Callable[[], None]:
+    def counted(name: str, query: Any, key: str = STATE_STORE, value: str | None = None) -> Callable[[], None]:
         run = drained(name, lambda df: count(df, query, "decimal"))
 
         def run_so() -> None:
-            before = spark.conf.get(setting, None)
-            if value is not None:
-                spark.conf.set(setting, value)
-            try:
+            with setting(spark, key, value):
                 run()
-            finally:
-                spark.conf.unset(setting) if before is None else spark.conf.set(setting, before)
 
-        return run_so
+        return run if value is None else run_so
 
     stored = spark.read.schema(df.schema).parquet(str(path))
     window = F.window("time", "15 minutes")
@@ -249,12 +252,8 @@ def learning(events: Events, runs: int) -> Result:
             return df.pattern(RARE_LAST, time="time", state=state).trends(columns=["price"], **options)
 
         def run() -> None:
-            before = spark.conf.get(STATE_STORE, None)
-            spark.conf.set(STATE_STORE, ROCKSDB)
-            try:
+            with setting(spark, STATE_STORE, ROCKSDB):
                 progress = drain(live(spark, path, schema, FILES_PER_TRIGGER), ask)
-            finally:
-                spark.conf.unset(STATE_STORE) if before is None else spark.conf.set(STATE_STORE, before)
             rows[name] = sum(_rows_out(one) for one in progress)
 
         return run

@@ -105,12 +105,10 @@ def test_only_slices_that_change_nothing_are_passed_over(algorithm: str, adaptat
         first = data.draw(statistics_of(problem))
         rows, window = stream(data, problem), data.draw(st.sampled_from([1, 3, 8, 40]))
         loop, seen, plans = Loop(problem, algorithm, adaptation, first), SlidingStatistics(problem, window), []
-        variables, pairs = len(problem.names), len(seen.pairs)
         costs = []
         units = data.draw(st.sampled_from([np.ones(len(rows)), np.arange(1.0, len(rows) + 1)]))
         for row, unit in zip(rows, units.tolist(), strict=True):
-            duration, events, tried, good = np.split(row, [1, 1 + variables, 1 + variables + pairs])
-            seen.add(duration[0], events, tried, good)
+            seen.add(row)
             plans.append(loop.observe(seen.statistics(unit)))
             costs.append(Expectation(problem, loop.statistics).cost)
         again = Loop(problem, algorithm, adaptation, first)

@@ -198,10 +198,8 @@ def trends_of(number: int, query: Query, ties: tuple[str, ...], df: DataFrame) -
 
 def adapting_trends_of(number: int, query: Query, ties: tuple[str, ...], df: DataFrame) -> DataFrame:
     """Trends by plans that are made anew after every few events of a key; the query is refused if it has no plan."""
-    bound, options = (
-        cet.pattern(df, query, time="t", tie_break=ties),
-        {"adaptation": {"method": "unconditional", "slice": 2}},
-    )
+    bound = cet.pattern(df, query, time="t", tie_break=ties)
+    options = {"adaptation": {"method": "unconditional", "slice": 2}}
     if not re.search(r"adaptation +unconditional", str(bound.explain("trends", **options))):
         raise errors.UnsupportedQuery("its plan stays")
     return common(number, bound.trends(columns=["id"], **options), query, [_written(F.col("trend"))])

@@ -149,8 +149,8 @@ class SlidingStatistics:
     >>> seen = SlidingStatistics(Problem.sequence("a", "b", predicates={(0, 1)}), window=10)
     >>> seen.pairs
     (('a', 'b'),)
-    >>> seen.add(duration=60, events=[6, 30], tried=[100], passed=[5])
-    >>> seen.add(duration=40, events=[4, 20], tried=[0], passed=[0])
+    >>> seen.add([60, 6, 30, 100, 5])
+    >>> seen.add([40, 4, 20, 0, 0])
     >>> seen.statistics()
     Statistics(rates={'a': 0.1, 'b': 0.5}, selectivities={('a', 'b'): 0.05})
     """
@@ -161,28 +161,16 @@ class SlidingStatistics:
         self.pairs: tuple[Pair, ...] = tuple(pair_of(self._names[i], self._names[j]) for i, j in pairs)
         self._histogram = ExponentialHistogram(counters_of(problem), window, error)
 
-    def add(
-        self,
-        duration: float,
-        events: Sequence[float] | np.ndarray,
-        tried: Sequence[float] | np.ndarray,
-        passed: Sequence[float] | np.ndarray,
-    ) -> None:
+    def add(self, counts: Sequence[float] | np.ndarray) -> None:
         """Adds the counts of another slice.
 
         Parameters
         ----------
-        duration : float
-            How long the slice is, in the unit of time that rates shall have.
-        events : sequence of int
-            The events of each variable, by position.
-        tried, passed : sequence of int
-            For each of ``pairs``, for how many combinations its predicates were tested, and for how many they held.
+        counts : sequence of float, of the length that :func:`counters_of` gives
+            How long the slice is, in the unit of time that rates shall have; the events of each variable, by position;
+            and for each of ``pairs``, first for how many combinations its predicates were tested, and then for how many
+            they held.
         """
-        self.add_row([duration, *events, *tried, *passed])
-
-    def add_row(self, counts: Sequence[float] | np.ndarray) -> None:
-        """Adds the counts of another slice, all in one row."""
         self._histogram.add(counts)
 
     def statistics(self, unit: float = 1.0) -> Statistics:

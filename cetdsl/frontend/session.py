@@ -1592,7 +1592,7 @@ class _Explained:
         )
 
     def _carried_out(self, decide: Callable[[], Decision]) -> Decision:
-        """Decides, and settles on what is only decided when a plan is carried out."""
+        """Returns a decision, whose plan also says what is decided when it is carried out: how events are sent."""
         decided, df = decide(), self.frame._df
         return attrs.evolve(decided, plan=with_sorting(df, as_carried_out(df, decided.plan)))
 

@@ -147,6 +147,11 @@ class _Reader:
             span = (end, end + 1)
         raise ParseError(message, hint=hint, span=span, text=self._text)
 
+    def _fail_without(self, what: str, hint: str) -> NoReturn:
+        """Raises because something that begins with a name is missing; the name may stand there in double quotes."""
+        is_quoted = not self._ended and self._next.is_in_double_quotes
+        self._fail(f"{what} is missing", IN_BACKQUOTES if is_quoted else hint)
+
     def _list(self, read: Callable[[], T]) -> tuple[T, ...]:
         found = [read()]
         while self._takes(","):
@@ -155,8 +160,7 @@ class _Reader:
 
     def _name(self, what: str, hint: str) -> Name:
         if self._ended or not self._next.is_name:
-            is_quoted = not self._ended and self._next.is_in_double_quotes
-            self._fail(f"{what} is missing", IN_BACKQUOTES if is_quoted else hint)
+            self._fail_without(what, hint)
         token = self._next
         self._place += 1
         return Name(token.name, token.span)
@@ -308,9 +312,7 @@ class _Reader:
             parts.append(part)
         is_empty = not self._ended and self._next.upper == ")" and self._tokens[self._place - 1].upper == "("
         if not parts and not is_empty:
-            is_quoted = not self._ended and self._next.is_in_double_quotes
-            hint = IN_BACKQUOTES if is_quoted else "write a variable, or () for the empty pattern"
-            self._fail("a part of the pattern is missing", hint)
+            self._fail_without("a part of the pattern", "write a variable, or () for the empty pattern")
         return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
 
     def _factor(self, depth: int) -> RowPattern | None:

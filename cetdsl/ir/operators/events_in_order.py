@@ -108,5 +108,7 @@ class EventsInOrder(Requirement):
         kept = words.kept(source, self.keeping, in_panes=self.in_panes)
         if not self.learning:
             return kept
-        begun = "statistics of the events that have passed, by which plans begin" if self.learns else "no statistics"
-        return Step(kept.label, (*kept.details, f"keep {begun}"))
+        begun = f"plans begin anew with each {words.unit_of(source).removeprefix('a ')}"
+        if self.learns:
+            begun = "keep statistics of the events that have passed, by which plans begin"
+        return Step(kept.label, (*kept.details, begun))

@@ -249,9 +249,7 @@ class BranchLoop:
         """
         adapting, known = self._adapting, self._adapting.statistics
         if learned is not None and learned[1 : 1 + len(adapting.problem.variables)].any():
-            seen = self._sliding(1)
-            seen.add_row(learned)
-            known = known.updated(seen.statistics())
+            known = known.updated(self.statistics(learned))
             return Loop(adapting.problem, adapting.algorithm, adapting.adaptation, known)
         loop = Loop(adapting.problem, adapting.algorithm, adapting.adaptation, known)
         loop.plan = plan.plan  # the plan that the user requests, if it is one
@@ -305,10 +303,10 @@ class BranchLoop:
         self._last = ends[1], key
         return PlanRanges(*(ints([row[column] for row in rows]) for column in range(6)))
 
-    def sample(self, events: Events, tables: TableMaker) -> Statistics:
-        """Returns the statistics of a chunk, of all of its keys together."""
+    def statistics(self, counts: Floats) -> Statistics:
+        """Returns the statistics that counts, as :meth:`count` returns them, stand for."""
         seen = self._sliding(1)
-        seen.add_row(self.count(events, tables))
+        seen.add(counts)
         return seen.statistics()
 
     def count(self, events: Events, tables: TableMaker) -> Floats:
@@ -500,7 +498,7 @@ class BranchLoop:
             key.told = self._sliding(self._adapting.slices)
         first, units = len(key.plans) - 1 - len(rows), self._units(places)
         for at, (place, row) in enumerate(zip(places.tolist(), rows, strict=True)):
-            key.told.add_row(row)
+            key.told.add(row)
             one = looks.get(at, Slice(number, 0, 0, key.plans[first + at], Statistics()))
             self.slices.append(
                 attrs.evolve(

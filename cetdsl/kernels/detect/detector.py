@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial as given
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import attrs
 import numpy as np
@@ -30,8 +30,6 @@ from cetdsl.kernels.enumerate.correlated import Gaps, gaps_of, lay_out_correlate
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, conditions_of, span_of
 from cetdsl.kernels.vocabulary import Block, Events, Floats, Ints, Slices
-
-_Taken = TypeVar("_Taken")
 
 
 def _lowered(branch: Branch, plain: frozenset[int], codes: int) -> Branch:
@@ -174,18 +172,17 @@ class Detector:
 
     def sample(self, events: Events) -> Iterator[Statistics]:
         """Yields the statistics of a chunk for each branch, all of whose plans may change."""
-        return self._of_all(events, BranchLoop.sample)
+        for loop, counts in zip(self.loops, self.count(events), strict=True):
+            assert loop is not None, "its plan stays"
+            yield loop.statistics(counts)
 
     def count(self, events: Events) -> Iterator[Floats]:
         """Yields the counts of a chunk for each branch, all of whose plans may change."""
-        return self._of_all(events, BranchLoop.count)
-
-    def _of_all(self, events: Events, take: Callable[[BranchLoop, Events, TableMaker], _Taken]) -> Iterator[_Taken]:
         events, _, _ = self._guarded.with_guards(events)
         tables = TableMaker(events)
         for loop in self.loops:
             assert loop is not None, "its plan stays"
-            yield take(loop, events, tables)
+            yield loop.count(events, tables)
 
     def _parts(
         self, number: int, chunk: _Chunk, scopes: Scopes, ends: tuple[Hashable, Hashable], keep_from: int

@@ -1,7 +1,7 @@
-"""Statistics that a stream keeps for plans: a closing time bucket begins with what earlier ones have shown.
+"""Statistics that a stream keeps for plans, which begin with what earlier events have shown.
 
-For each share of the keys, state has the counts of one vector, which those of the time buckets that close now join. The
-stage that puts trends together then makes the first plan of each key from the counts of its task's shares.
+State holds a vector of counts for each share of the keys. When time buckets close, the counts of their events are added
+to it. The stage that puts trends together then makes the first plan of each key from the sum over its task's shares.
 """
 
 from __future__ import annotations
