@@ -159,7 +159,7 @@ def plans_of_a_day(day: str) -> str:
     for first in range(0, len(events) - SLICE + 1, SLICE):
         part = events[first : first + SLICE]
         end = part[-1][0]
-        seen.add(end - begun, [sum(origin == name for _, origin in part) for name in names], [], [])
+        seen.add([end - begun, *(sum(origin == name for _, origin in part) for name in names)])
         begun, statistics = end, seen.statistics()
         for name in names:
             lines[name].append((end, statistics.rate(name)))
